@@ -17,23 +17,8 @@ SETTINGS = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 SUFFIXES = (".xes", ".xes.gz", ".csv", ".csv.gz", ".parquet", "")
-PIECES = [
-    b",",
-    b'"',
-    b'""',
-    b";",
-    b"\t",
-    b"\n",
-    b"\r\n",
-    b"\n\n",
-    b"\r",
-    b"\0",
-    b"\xff",
-    b"\xef\xbb\xbf",
-    b"NA",
-    b"case:",
-    b"'",
-]
+PIECES = [*b', ; " "" \' NA case:'.split(), b"\t", b"\n", b"\r\n", b"\n\n", b"\r", b"\0", b"\xff"]
+PIECES.append(b"\xef\xbb\xbf")
 WHOLE = sorted(path.name for path in EDGE.iterdir() if path.suffix in {".csv", ".parquet", ".gz"})
 
 

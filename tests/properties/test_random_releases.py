@@ -417,7 +417,7 @@ def one_run(seed: int, folder: Path) -> Outcome:
 
 def test_random_releases_hold_what_they_claim(tmp_path: Path) -> None:
     """No disagreement between apply, verify and the independent measurement."""
-    wanted = runs(25)
+    wanted = runs(16)
     first = 0 if "CI" in os.environ else random.SystemRandom().randrange(10**9)
     first = int(os.environ.get("CLOAKWORK_FIRST_SEED", first))
     log = os.environ.get("CLOAKWORK_RELEASES")

@@ -2,40 +2,26 @@
 
 from collections import Counter
 
+import numpy as np
 import polars as pl
 import pytest
 from rapidfuzz.distance import Levenshtein
 
 from cloakwork.base import progress
-from cloakwork.base.facts import Facts
-from cloakwork.guarantees import KAnonymity
 from cloakwork.mechanisms.aggregates import CASES
-from cloakwork.mechanisms.base import Offer, Refusal
-from cloakwork.mechanisms.kanon.a_star import AStar, AStarParams
+from cloakwork.mechanisms.kanon.a_star import AStar, AStarParams, Relaxation
 from cloakwork.mechanisms.kanon.problem import (
     KAnonymityProblem,
     Scope,
     edit_cost,
     problem_from_histogram,
-    smallest_class,
 )
-from cloakwork.mechanisms.steps import MapCases
-from cloakwork.noise import secret
-from contracts.sample_logs import courses_of, log_of
-from mechanisms.kanon.test_best_first import real_summary
+from cloakwork.mechanisms.kanon.whole_variants import MoveCosts
+from mechanisms.kanon.problems import check_solution, real_summary, released
 from properties.oracle import least_cost
 
 A_STAR = AStar()
-
-
-def released(courses: list[str], k: int, scope: Scope = "variants") -> Counter[str]:
-    """The released variants of a log whose activities are letters, with their cases."""
-    log, params = log_of(courses), AStarParams(k=k, scope=scope)
-    decision = A_STAR.decide(params, A_STAR.step(params, Facts()).summary.of(log), secret())
-    assert decision.internal["bound"] == decision.internal["distance"]
-    action = A_STAR.rewrite(params, decision, secret().stream())
-    assert isinstance(action, MapCases)
-    return Counter("".join(course) for course in courses_of(action.apply(log)))
+MODULE = "cloakwork.mechanisms.kanon.a_star"
 
 
 def hard() -> KAnonymityProblem:
@@ -68,9 +54,8 @@ def test_the_papers_heuristic_is_not_admissible() -> None:
     ]
     heuristic = sum(edits * min(n, abs(n - k)) / 2 for edits, n in zip(nearest, cases, strict=True))
     assert 4 == heuristic > 3 == least_cost(texts, cases, cases, k, "prefixes")
-    assert released(["a"] + ["abc"] * 7 + ["xbc"] * 3, k=10, scope="prefixes") == Counter(
-        a=1, abc=10
-    )
+    courses = ["a"] + ["abc"] * 7 + ["xbc"] * 3
+    assert released(A_STAR, courses, k=10, scope="prefixes") == Counter(a=1, abc=10)
 
 
 def test_stopped_by_the_clock_it_hands_back_a_log_and_a_bound() -> None:
@@ -85,17 +70,14 @@ def test_stopped_by_the_clock_it_hands_back_a_log_and_a_bound() -> None:
     assert ended.bound == least
     assert isinstance(more["states"], int)
     assert stopped.bound is not None
-    assert stopped.bound <= least <= edit_cost(problem, stopped.assignment)
-    smallest = smallest_class(problem, stopped.assignment)
-    assert smallest is not None
-    assert smallest >= 7
+    assert stopped.bound <= least <= check_solution(problem, stopped)
 
 
 def test_stopped_by_memory_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """A queue that may hold one state stops when it holds one that is not yet done."""
     problem = hard()
-    monkeypatch.setattr("cloakwork.mechanisms.kanon.a_star.FIRST_STEPS", 1)
-    monkeypatch.setattr("cloakwork.mechanisms.kanon.a_star.MIB", 1)
+    monkeypatch.setattr(f"{MODULE}.FIRST_STEPS", 1)
+    monkeypatch.setattr(f"{MODULE}.MIB", 1)
     solution, _ = A_STAR.solve(AStarParams(k=7, memory=1), problem)
     assert solution.stop_reason == "the memory was used up"
     assert solution.bound is not None
@@ -103,31 +85,18 @@ def test_stopped_by_memory_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_interrupt_is_not_held_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It passes through the search as it came."""
-
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("cloakwork.mechanisms.kanon.a_star.repair_to_k_anonymous", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        A_STAR.solve(AStarParams(k=7), hard())
-
-
-def test_it_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Figures of the raw log go to whoever listens, and to nobody else."""
+    """It passes through the search as it came, from where figures of the raw log are told to
+    whoever listens.
+    """
 
     def hear(message: str) -> None:
         if "proved" in message:
-            raise _HeardEnough
+            raise KeyboardInterrupt
 
-    monkeypatch.setattr("cloakwork.mechanisms.kanon.a_star.FIRST_STEPS", 1)
+    monkeypatch.setattr(f"{MODULE}.FIRST_STEPS", 1)
     monkeypatch.setattr("cloakwork.mechanisms.kanon.deadline.SECONDS_BETWEEN_MESSAGES", -1.0)
-    with progress.heard_by(hear), pytest.raises(_HeardEnough):
+    with progress.heard_by(hear), pytest.raises(KeyboardInterrupt):
         A_STAR.solve(AStarParams(k=7), hard())
-
-
-class _HeardEnough(Exception):
-    """Ends a search from where its progress is heard."""
 
 
 def test_a_case_may_leave_the_class_that_its_variant_is() -> None:
@@ -140,13 +109,16 @@ def test_a_case_may_leave_the_class_that_its_variant_is() -> None:
     assert edit_cost(problem, solution.assignment) == least_cost(texts, cases, cases, 3, "variants")
 
 
-def test_options_are_limits_of_time_and_memory() -> None:
-    """Positive, with sane defaults."""
-    goal = KAnonymity(kind="k-anonymity", k=7)
-    answer = A_STAR.offer(goal, Facts(), {"seconds": 5, "memory": 64})
-    assert isinstance(answer, Offer)
-    assert (answer.params.seconds, answer.params.memory) == (5, 64)
-    for wrong in ({"seconds": 0}, {"memory": 0}, {"seconds": "soon"}):
-        refused = A_STAR.offer(goal, Facts(), wrong)
-        assert isinstance(refused, Refusal)
-        assert refused.kind == "misconfigured"
+def test_eight_forbidden_children_are_no_gain() -> None:
+    """Eight children of one prefix must open, none may take what it lacks: there is no answer.
+
+    Eight times the cost that stands for what is forbidden exceeds int64.
+    """
+    texts = ("a", *(f"a{letter}" for letter in "bcdefghi"))
+    problem = KAnonymityProblem.of(texts, [2] + [1] * 8, 2, "prefixes")
+    relaxation = Relaxation(MoveCosts.of(problem, "kanon/a-star"))
+    everything_stays = np.eye(len(texts), dtype=bool), np.ones(len(texts), bool)
+    nothing_forbidden = np.ones((len(texts), len(texts)), bool), np.zeros(len(texts), bool)
+    no_duals = np.zeros(len(texts), np.int64)
+    least = relaxation(no_duals, *nothing_forbidden)
+    assert relaxation(no_duals, *everything_stays).value >= 1 << 59 > least.value

@@ -1,5 +1,6 @@
 """Logs of more variants than can all be compared, and searches whose time is over."""
 
+import math
 import random
 
 import numpy as np
@@ -17,12 +18,8 @@ from cloakwork.mechanisms.kanon.pretsa import Pretsa, PretsaParams
 from cloakwork.mechanisms.kanon.problem import (
     KAnonymityProblem,
     Scope,
-    Solution,
-    edit_cost,
-    smallest_class,
 )
-from mechanisms.kanon.problems import random_problem
-from mechanisms.kanon.test_deadline import StepClock
+from mechanisms.kanon.problems import StepClock, check_solution, random_problem
 
 
 @pytest.fixture
@@ -30,17 +27,6 @@ def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred variants are more than can be compared."""
     monkeypatch.setattr(long_tail, "_ALWAYS_COMPARED", 50)
     monkeypatch.setattr(long_tail, "_ALL_PAIRS_PER_SECOND", 1)
-
-
-def check_solution(problem: KAnonymityProblem, solution: Solution) -> int:
-    """k-anonymous, complete, no cheaper than its bound says; its cost."""
-    assignment = solution.assignment
-    assert (smallest_class(problem, assignment) or 0) >= problem.k
-    placed = np.bincount(assignment.source, assignment.cases, len(problem.texts))
-    assert np.array_equal(placed, problem.cases)
-    cost = edit_cost(problem, assignment)
-    assert solution.bound is None or solution.bound <= cost
-    return cost
 
 
 @pytest.mark.usefixtures("few_are_many")
@@ -80,7 +66,7 @@ def test_what_is_compared_follows_from_size_and_seconds() -> None:
 @pytest.mark.parametrize("looks", [0, 1, 3, 10, 40])
 def test_whenever_the_time_is_over_there_is_an_answer(scope: Scope, looks: int) -> None:
     """The clock is over at the n-th look at it, wherever that is."""
-    problem = random_problem(60, 4, scope)
+    problem = random_problem(40, 4, scope)
     for mechanism, params in (
         (Optimal(), OptimalParams(k=4, scope=scope, split_cases=True)),
         (AStar(), AStarParams(k=4, scope=scope)),
@@ -123,7 +109,7 @@ def some_problem(seed: int, metric: Metric) -> KAnonymityProblem:
 def test_what_is_not_listed_is_at_least_so_far(metric: Metric, most_hashes: int) -> None:
     """Every pair is listed with its distance, or as far apart as is said of its source."""
     listed = 0
-    for seed in range(8):
+    for seed in range(3):
         problem = some_problem(seed, metric)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(long_tail, "_MOST_HASHES", most_hashes)
@@ -145,3 +131,28 @@ def test_without_time_nothing_is_listed() -> None:
     near = find_near_pairs(some_problem(1, "levenshtein"), 60, Deadline.after(0))
     assert not len(near.source)
     assert (near.beyond == 1).all()
+
+
+def test_shares_end_no_later_than_the_whole() -> None:
+    """Whatever share is asked for, and however late."""
+    clock = StepClock(0)
+    whole = Deadline.after(10, clock)
+    half = whole.share(0.5)
+    assert half.seconds_left == 5
+    assert whole.within(20).seconds_left == 10
+    clock.now = 6
+    assert half.is_over
+    assert not whole.is_over
+    assert half.share(0.5).seconds_left == 0
+    clock.now = 10
+    assert whole.is_over
+    with pytest.raises(OutOfTime):
+        whole.require_time()
+
+
+def test_without_a_limit_it_is_never_over() -> None:
+    """Neither the whole nor a share of it."""
+    deadline = Deadline()
+    deadline.share(0.1).require_time()
+    assert math.isinf(deadline.share(0.1).seconds_left)
+    assert not deadline.is_over

@@ -11,69 +11,50 @@ from rapidfuzz.distance import Levenshtein
 
 from cloakwork.base.facts import Facts, Unit
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
-from cloakwork.errors import MechanismError
 from cloakwork.guarantees import DifferentialPrivacy, KAnonymity
-from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from cloakwork.log.sequences import EditDistances, encode_sequences
-from cloakwork.mechanisms.aggregates import VariantCounts
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.kanon.pretsa import Pretsa, PretsaParams, Scope
-from cloakwork.mechanisms.steps import Decision, MapCases
-from cloakwork.noise import secret
-from cloakwork.testing.contract_logs import assert_is_a_log
 from conftest import runs
-from contracts.sample_logs import RESOURCE, courses_of, log_of
-from guarantees.measuring import require
+from mechanisms.kanon.problems import decided, released
 
 PRETSA = Pretsa()
 
 
-def decided(log: EventLog, k: int, scope: Scope = "variants") -> Decision:
-    return PRETSA.decide(PretsaParams(k=k, scope=scope), VariantCounts().of(log), secret())
-
-
-def released(courses: list[str], k: int, scope: Scope = "variants") -> Counter[str]:
-    """The released variants of a log whose activities are letters, with their cases."""
-    log, params = log_of(courses), PretsaParams(k=k, scope=scope)
-    action = PRETSA.rewrite(params, decided(log, k, scope), secret().stream())
-    assert isinstance(action, MapCases)
-    return Counter("".join(course) for course in courses_of(action.apply(log)))
-
-
 def test_a_rare_branch_moves_to_the_most_similar_variant() -> None:
     """abx is one edit away from abc, two from ad."""
-    assert Counter(abc=4, ad=3) == released(["abc"] * 3 + ["abx"] + ["ad"] * 3, k=3)
+    assert Counter(abc=4, ad=3) == released(PRETSA, ["abc"] * 3 + ["abx"] + ["ad"] * 3, k=3)
 
 
 def test_ties_go_to_the_most_frequent_then_to_the_first() -> None:
     """ax is one edit away from all."""
-    assert Counter(ab=3, ac=5) == released(["ab"] * 3 + ["ac"] * 4 + ["ax"], k=3)
-    assert Counter(ab=4, ac=3) == released(["ab"] * 3 + ["ac"] * 3 + ["ax"], k=3)
+    assert Counter(ab=3, ac=5) == released(PRETSA, ["ab"] * 3 + ["ac"] * 4 + ["ax"], k=3)
+    assert Counter(ab=4, ac=3) == released(PRETSA, ["ab"] * 3 + ["ac"] * 3 + ["ax"], k=3)
 
 
 def test_a_variant_that_is_a_prefix_of_another_counts_for_itself_only_over_variants() -> None:
     """Two cases of ab hide behind abc as a prefix, not as a variant."""
     courses = ["ab"] * 2 + ["abc"] * 5
-    assert Counter(ab=2, abc=5) == released(courses, k=3, scope="prefixes")
-    assert Counter(abc=7) == released(courses, k=3, scope="variants")
+    assert Counter(ab=2, abc=5) == released(PRETSA, courses, k=3, scope="prefixes")
+    assert Counter(abc=7) == released(PRETSA, courses, k=3, scope="variants")
 
 
 def test_a_cut_can_make_an_ancestor_violate() -> None:
     """b holds 3 cases until two of them move to acccc; what is left of b is then cut as well."""
     courses = ["bx", "bcccc", "bcccc"] + ["acccc"] * 3
     for scope in ("variants", "prefixes"):
-        assert Counter(acccc=6) == released(courses, k=3, scope=scope)
+        assert Counter(acccc=6) == released(PRETSA, courses, k=3, scope=scope)
 
 
 def test_distances_count_from_the_original_variant() -> None:
     """aaab moves to baab and from there to ccaab: the figure is its distance to where it ends."""
-    decision = decided(log_of(["aaab", "baab", "baab"] + ["ccaab"] * 4), k=4)
+    decision = decided(PRETSA, ["aaab", "baab", "baab"] + ["ccaab"] * 4, k=4)
     assert decision.internal["distance"] == 2 + 2 * 2
 
 
 def test_internal_figures() -> None:
     """What the internal report shows."""
-    figures = decided(log_of(["abc"] * 3 + ["abx"] + ["ad"] * 3), k=3).internal
+    figures = decided(PRETSA, ["abc"] * 3 + ["abx"] + ["ad"] * 3, k=3).internal
     assert figures == {
         "distance": 1,
         "cases": 7,
@@ -87,20 +68,13 @@ def test_internal_figures() -> None:
 
 def test_a_rare_case_may_lose_all_its_events() -> None:
     """The empty variant is a target like any other."""
-    assert Counter({"": 5}) == released([""] * 4 + ["a"], k=3)
-
-
-def test_decision_does_not_depend_on_the_order_of_cases() -> None:
-    """Only the multiset of variants counts."""
-    courses = ["abc", "abd", "abd", "acd", "b", "bcd", "abcd", "abcd", "ac"]
-    tables = [decided(log_of(order), k=3).table for order in (courses, courses[::-1])]
-    assert tables[0].equals(tables[1])
+    assert Counter({"": 5}) == released(PRETSA, [""] * 4 + ["a"], k=3)
 
 
 def test_long_cases() -> None:
     """Depth is no recursion."""
     courses = ["a" * 5000] * 3 + ["a" * 4999 + "b"]
-    assert Counter({"a" * 5000: 4}) == released(courses, k=2)
+    assert Counter({"a" * 5000: 4}) == released(PRETSA, courses, k=2)
 
 
 def test_many_labels() -> None:
@@ -150,49 +124,6 @@ def test_units_are_counted_where_the_goal_says_so() -> None:
     assert {CONTROL_FLOW, "case:P"} == PRETSA.step(answer.params, Facts()).lineage.reads
 
 
-def test_summary_rows_may_come_in_any_order() -> None:
-    """As merged batches give them."""
-    summary = VariantCounts().of(log_of(["ab"] * 3 + ["ac"] + ["b"] * 4))
-    tables = [
-        PRETSA.decide(PretsaParams(k=3), rows, secret()).table
-        for rows in (summary, summary.reverse(), summary.sample(fraction=1, shuffle=True, seed=1))
-    ]
-    assert all(isinstance(table, pl.DataFrame) and table.equals(tables[0]) for table in tables)
-
-
-COURSES = st.lists(st.text("abcd", max_size=6), max_size=40)
-
-
-@pytest.mark.parametrize("scope", ["variants", "prefixes"])
-@given(courses=COURSES, k=st.integers(2, 8))
-def test_pretsa_releases_k_anonymous_logs_of_known_variants(
-    courses: list[str], k: int, scope: Scope
-) -> None:
-    """Every class holds k; every variant was seen; no case is lost; what is kept keeps its row,
-    what is new has no time.
-    """
-    log, params = log_of(courses), PretsaParams(k=k, scope=scope)
-    summary = VariantCounts().of(log)
-    if 0 < len(courses) < k:
-        with pytest.raises(MechanismError):
-            PRETSA.decide(params, summary, secret())
-        return
-    decision = PRETSA.decide(params, summary, secret())
-    action = PRETSA.rewrite(params, decision, secret().stream())
-    assert isinstance(action, MapCases)
-    released = action.apply(log)
-
-    require(released, KAnonymity(kind="k-anonymity", k=k, scope=scope))
-    assert_is_a_log(released)
-    assert set(courses_of(released)) <= set(courses_of(log))
-    assert log.cases.equals(released.cases)
-    assert released.events[TIMESTAMP].is_null().equals(released.events[RESOURCE].is_null())
-    kept = released.events.drop_nulls()
-    assert kept.join(log.events, on=log.events.columns, how="semi").height == kept.height
-    assert released.events.null_count()[RESOURCE].item() <= decision.internal["distance"]
-    assert np.array_equal(kept[RESOURCE].unique(maintain_order=True), kept[RESOURCE])
-
-
 def plain_pretsa(courses: list[str], k: int, scope: Scope) -> dict[str, str]:
     """The algorithm as it is told, with no thought of speed: which variant each variant of
     ``courses`` ends on.
@@ -236,9 +167,7 @@ def test_pretsa_decides_as_the_plain_algorithm_does(
     """Every variant ends on the same target."""
     if 0 < len(courses) < k:
         return
-    table = PRETSA.decide(
-        PretsaParams(k=k, scope=scope), VariantCounts().of(log_of(courses)), secret()
-    ).table
+    table = decided(PRETSA, courses, k=k, scope=scope).table
     assert plain_pretsa(courses, k, scope) == {
         "".join(source): "".join(target) for source, target, _ in table.rows()
     }

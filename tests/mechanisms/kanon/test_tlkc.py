@@ -385,7 +385,7 @@ def any_goals(draw: st.DrawFn) -> ConfidenceBound:
 
 
 @pytest.mark.parametrize("person", [None, PERSON])
-@settings(max_examples=runs(40))
+@settings(max_examples=runs(20))
 @given(log=any_logs(), goal=any_goals())
 def test_releases_keep_the_bound(person: str | None, log: EventLog, goal: ConfidenceBound) -> None:
     """No knowledge finds too few or tells too much; nothing is invented, and what is kept keeps its

@@ -7,18 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cloakwork.base.facts import Facts
-from cloakwork.engines.memory import MemoryEngine
 from cloakwork.errors import MechanismError
-from cloakwork.guarantees import KAnonymity
 from cloakwork.log.sequences import EditDistances, Metric
 from cloakwork.mechanisms.kanon import a_star
 from cloakwork.mechanisms.kanon.a_star import SCALE, AStar, AStarParams, Relaxation
-from cloakwork.mechanisms.kanon.best_first import BestFirst, BestFirstParams, search_best_first
+from cloakwork.mechanisms.kanon.best_first import search_best_first
 from cloakwork.mechanisms.kanon.problem import (
     Assignment,
     KAnonymityProblem,
     Scope,
+    Solution,
     edit_cost,
     smallest_class,
 )
@@ -28,11 +26,11 @@ from cloakwork.mechanisms.kanon.whole_variants import (
     nearest_classes,
     repair_to_k_anonymous,
 )
-from cloakwork.noise import secret
 from conftest import runs
-from contracts.sample_logs import courses_of, log_of
-from guarantees.measuring import require
+from mechanisms.kanon.problems import check_solution
 from properties.oracle import least_cost
+
+SCOPES = pytest.mark.parametrize("scope", ["variants", "prefixes"])
 
 
 def test_distances_that_do_not_fit_are_refused() -> None:
@@ -44,7 +42,7 @@ def test_distances_that_do_not_fit_are_refused() -> None:
         )
 
 
-@pytest.mark.parametrize("scope", ["variants", "prefixes"])
+@SCOPES
 def test_the_improvement_finds_what_the_greedy_search_missed(scope: Scope) -> None:
     """From everything on one variant back to three classes."""
     problem = KAnonymityProblem.of(["aaa", "aab", "bbb", "bbc", "ccc"], [3, 1, 3, 1, 3], 3, scope)
@@ -53,24 +51,6 @@ def test_the_improvement_finds_what_the_greedy_search_missed(scope: Scope) -> No
     better = improve_by_hill_climbing(costs, start)
     assert costs.total_cost(start) > costs.total_cost(better) == 2
     assert start.tolist() == [0] * 5
-
-
-def test_eight_forbidden_children_are_no_gain() -> None:
-    """Eight children of one prefix must open, none may take what it lacks: there is no answer.
-
-    Eight times the cost that stands for what is forbidden exceeds int64.
-    """
-    texts = ("a", *(f"a{letter}" for letter in "bcdefghi"))
-    problem = KAnonymityProblem.of(texts, [2] + [1] * 8, 2, "prefixes")
-    relaxation = Relaxation(MoveCosts.of(problem, "kanon/a-star"))
-    everything_stays = np.eye(len(texts), dtype=bool), np.ones(len(texts), bool)
-    nothing_forbidden = np.ones((len(texts), len(texts)), bool), np.zeros(len(texts), bool)
-    no_duals = np.zeros(len(texts), np.int64)
-    least = relaxation(no_duals, *nothing_forbidden)
-    assert relaxation(no_duals, *everything_stays).value >= 1 << 59 > least.value
-
-
-SCOPES = pytest.mark.parametrize("scope", ["variants", "prefixes"])
 
 
 @st.composite
@@ -98,19 +78,18 @@ def optimum(problem: KAnonymityProblem) -> int | None:
 
 
 @SCOPES
-@settings(max_examples=runs(80))
+@settings(max_examples=runs(30))
 @given(data=st.data())
 def test_a_star_finds_and_proves_the_optimum(data: st.DataObject, scope: Scope) -> None:
     """Its distance and its bound are the least of all ways to move whole variants."""
     problem = data.draw(problems(scope))
     solution, _ = AStar().solve(AStarParams(k=problem.k, scope=scope), problem)
     assert optimum(problem) == solution.bound == edit_cost(problem, solution.assignment)
-    smallest = smallest_class(problem, solution.assignment)
-    assert smallest is None or smallest >= problem.k
+    check_solution(problem, solution)
 
 
 @SCOPES
-@settings(max_examples=runs(40))
+@settings(max_examples=runs(20))
 @given(data=st.data())
 def test_best_first_is_allowed_and_no_better_than_the_optimum(
     data: st.DataObject, scope: Scope
@@ -121,13 +100,12 @@ def test_best_first_is_allowed_and_no_better_than_the_optimum(
     greedy = search_best_first(costs)
     better = improve_by_hill_climbing(costs, greedy)
     for target in (greedy, better):
-        smallest = smallest_class(problem, Assignment.of_targets(problem, target))
-        assert smallest is None or smallest >= problem.k
+        check_solution(problem, Solution(Assignment.of_targets(problem, target), None, ""))
     assert optimum(problem) <= costs.total_cost(better) <= costs.total_cost(greedy)
 
 
 @SCOPES
-@settings(max_examples=runs(50))
+@settings(max_examples=runs(30))
 @given(data=st.data())
 def test_no_multipliers_and_no_decisions_make_a_bound_too_high(
     data: st.DataObject, scope: Scope
@@ -165,7 +143,7 @@ def test_no_multipliers_and_no_decisions_make_a_bound_too_high(
 
 
 @SCOPES
-@settings(max_examples=runs(50))
+@settings(max_examples=runs(30))
 @given(data=st.data())
 def test_its_rule_is_the_judges(data: st.DataObject, scope: Scope) -> None:
     """``MoveCosts.allows`` says what ``smallest_class`` says, of any answer."""
@@ -185,56 +163,9 @@ def test_its_rule_is_the_judges(data: st.DataObject, scope: Scope) -> None:
 
 
 @SCOPES
-@pytest.mark.parametrize("mechanism", [BestFirst(), AStar()], ids=lambda mechanism: mechanism.name)
-@settings(max_examples=runs(30))
-@given(
-    courses=st.lists(st.text("abcd", max_size=6), max_size=30),
-    k=st.integers(2, 8),
-    indel=st.booleans(),
-)
-def test_releases_are_k_anonymous(
-    mechanism: BestFirst | AStar, scope: Scope, courses: list[str], k: int, indel: bool
-) -> None:
-    """By the verifier's own count on the rewritten log; no case is lost, no variant is new."""
-    if 0 < len(courses) < k:
-        return
-    limit = {"seconds": 1} if mechanism.name == "kanon/a-star" else {}
-    given_params = {
-        "k": k,
-        "scope": scope,
-        "distance": "indel" if indel else "levenshtein",
-        **limit,
-    }
-    params = mechanism.Params.model_validate(given_params)
-    log = log_of(courses)
-    summary = mechanism.step(params, Facts()).summary.of(log)  # type: ignore[arg-type]
-    decision = mechanism.decide(params, summary, secret())  # type: ignore[arg-type]
-    action = mechanism.rewrite(params, decision, secret().stream())  # type: ignore[arg-type]
-    released = MemoryEngine().rewrite(log, action)
-    require(released, KAnonymity(kind="k-anonymity", k=k, scope=scope))
-    assert log.cases.equals(released.cases)
-    assert set(courses_of(released)) <= set(courses_of(log))
-
-
-@SCOPES
 def test_bounds_hold_where_mass_is_counted_in_larger_units(scope: Scope) -> None:
     """A k far above the units of the dynamic programme: the optimum is still found and proved."""
     texts, cases = ("a", "ab", "abc", "b", "cb"), (700, 310, 655, 401, 299)
     problem = KAnonymityProblem.of(texts, cases, 1000, scope)
     solution, _ = AStar().solve(AStarParams(k=1000, scope=scope), problem)
     assert optimum(problem) == solution.bound == edit_cost(problem, solution.assignment)
-
-
-def test_the_search_does_not_depend_on_when_it_runs() -> None:
-    """The same problem twice: the same answer."""
-    problem = KAnonymityProblem.of(
-        [f"{number * 37 % 256:08b}" for number in range(30)],
-        [1 + n % 4 for n in range(30)],
-        5,
-        "variants",
-    )
-    answers = [
-        BestFirst().solve(BestFirstParams(k=5), problem)[0].assignment.target.tolist()
-        for _ in range(2)
-    ]
-    assert answers[0] == answers[1]

@@ -147,20 +147,12 @@ class AStar(Anonymiser[AStarParams]):
         try:
             greedy = search_best_first(costs, deadline.share(_SHARE_FOR_START))
         except OutOfTime:
-            greedy = search_in_blocks(
-                problem,
-                params.seconds,
-                deadline,
-            ).target
+            greedy = search_in_blocks(problem, params.seconds, deadline).assignment.target
         start = improve_by_hill_climbing(costs, greedy, deadline)
         search = _AStarSearch(costs, start, deadline)
         stop_reason = search.run(params.memory)
         bound = min(search.cost, search.least_bound)
-        solution = Solution(
-            Assignment.of_targets(problem, search.target),
-            bound,
-            stop_reason,
-        )
+        solution = Solution(Assignment.of_targets(problem, search.target), bound, stop_reason)
         return solution, {"states": search.expanded}
 
 
@@ -186,11 +178,7 @@ class RelaxationValue:
 class Relaxation:
     """L(w) for one problem; see the module's docstring."""
 
-    def __init__(
-        self,
-        costs: MoveCosts,
-        deadline: Deadline = NO_LIMIT,
-    ) -> None:
+    def __init__(self, costs: MoveCosts, deadline: Deadline = NO_LIMIT) -> None:
         self.costs, self.deadline = costs, deadline
         self.scaled_cost = SCALE * costs.move_cost
         self.most_trees = max(1, int(costs.mass.sum()) // costs.k)
@@ -228,17 +216,11 @@ class Relaxation:
         # A class that must hold its mass: the cheapest cover of what is missing joins as well.
         picked_mass = self.costs.mass @ has_negative_cost
         missing = np.maximum(self.costs.required_mass - picked_mass, 0)
-        cover_cost, covering = self._least_covers(
-            reduced,
-            missing,
-            has_negative_cost,
-        )
+        cover_cost, covering = self._least_covers(reduced, missing, has_negative_cost)
         cost_with_mass = cost_without_mass + cover_cost
         cost_with_mass[cover_cost >= _FORBIDDEN] = _FORBIDDEN
         cost, opened, is_extended = self._choose_classes(
-            cost_with_mass,
-            cost_without_mass,
-            must_open,
+            cost_with_mass, cost_without_mass, must_open
         )
         # A class with an open extension needs no cover.
         members = has_negative_cost | (covering & ~is_extended)
@@ -266,11 +248,7 @@ class Relaxation:
             self.deadline.require_time()
             chunk = deficient[start : start + classes_at_once]
             # What is picked already cannot be picked for the cover.
-            weight = np.where(
-                has_negative_cost[:, chunk],
-                _FORBIDDEN,
-                reduced[:, chunk],
-            )
+            weight = np.where(has_negative_cost[:, chunk], _FORBIDDEN, reduced[:, chunk])
             covers = _knapsack_covers(weight, self.costs.mass, missing[chunk])
             cost[chunk], picked[:, chunk] = covers
         return cost, picked
@@ -324,9 +302,7 @@ def _exact_sum(costs: Ints) -> int:
 
 
 def _children_to_open(cost: Ints, must_open: Bools) -> Bools:
-    """Which children of an extended class open: those that must or have a negative cost, or else
-    the cheapest, since one at least has to.
-    """
+    """Which children of an extended class open: what must or gains, or else the cheapest."""
     opens = must_open | (cost < 0)
     if not opens.any():
         opens[np.argmin(cost)] = True
@@ -374,11 +350,7 @@ def _knapsack_covers(
     for step in range(len(order) - 1, -1, -1):
         item = order[step]
         picked[item] = improves[step, to_cover, np.arange(columns)]
-        to_cover = np.where(
-            picked[item],
-            np.maximum(to_cover - mass[item], 0),
-            to_cover,
-        )
+        to_cover = np.where(picked[item], np.maximum(to_cover - mass[item], 0), to_cover)
     return least[missing, np.arange(columns)], picked
 
 
@@ -425,8 +397,15 @@ class _AStarSearch:
         """
         # As much again for what is at work beside the states that wait.
         most_states = max(1, memory * MIB // (2 * (8 * len(self.target) + _BYTES_OF_A_STATE)))
+        # At first what it costs each variant to go to its nearest other. Each is nearest to itself,
+        # at distance 0: the second least is the next one.
+        multipliers = np.zeros(len(self.target), np.int64)
+        if len(self.target) > 1:
+            nearest = np.partition(self.costs.distance, 1, axis=1)[:, 1].astype(np.int64)
+            move_cost = SCALE * nearest * self.costs.cases
+            multipliers = np.where(self.costs.mass >= self.costs.k, 0, move_cost)
         try:
-            self._enqueue((), 0, self._initial_multipliers(), FIRST_STEPS)
+            self._enqueue((), 0, multipliers, FIRST_STEPS)
             while self.queue and self.queue[0].lower_bound < self.cost:
                 self.least_bound = self.queue[0].lower_bound
                 self.deadline.require_time()
@@ -437,12 +416,7 @@ class _AStarSearch:
                 # One decision more, one way and the other.
                 for included in (True, False):
                     decisions = (*state.decisions, (*state.undecided, included))
-                    self._enqueue(
-                        decisions,
-                        state.lower_bound,
-                        state.multipliers,
-                        LATER_STEPS,
-                    )
+                    self._enqueue(decisions, state.lower_bound, state.multipliers, LATER_STEPS)
                 self.progress.report(
                     f"{self.cost:,} edits found, {self.least_bound:,} proved, "
                     f"{len(self.queue):,} states wait"
@@ -477,26 +451,13 @@ class _AStarSearch:
         bound = max(lower_bound, ascent.improve_bound(steps))
         # Climbing takes long: worth it at the start, and where the steps met a better answer.
         if ascent.best_answer is not None and (not decisions or self.cost < cost_before):
-            self._keep_if_better(
-                improve_by_hill_climbing(
-                    self.costs,
-                    ascent.best_answer,
-                    self.deadline,
-                )
-            )
+            climbed = improve_by_hill_climbing(self.costs, ascent.best_answer, self.deadline)
+            self._keep_if_better(climbed)
         if bound < self.cost:
             number = next(self.sequence_numbers)
             undecided = ascent.most_doubtful_decision()
-            heapq.heappush(
-                self.queue,
-                _State(
-                    bound,
-                    number,
-                    decisions,
-                    ascent.multipliers,
-                    undecided,
-                ),
-            )
+            state = _State(bound, number, decisions, ascent.multipliers, undecided)
+            heapq.heappush(self.queue, state)
 
     def _left_open_by(self, decisions: tuple[_Decision, ...]) -> tuple[Bools, Bools]:
         """Whether variant i may still go to class j: bool, shape (variants, variants); and which
@@ -524,21 +485,6 @@ class _AStarSearch:
                 may_move[variant, class_variant] = False
         return may_move, must_open
 
-    def _initial_multipliers(self) -> Ints:
-        """What it costs each variant to go to its nearest other: int64, shape (variants,), 1/SCALE
-        edits.
-        """
-        if len(self.target) == 1:
-            return np.zeros(1, np.int64)
-        # Each variant is nearest to itself, at distance 0: the second least is the next one.
-        nearest = np.partition(
-            self.costs.distance,
-            1,
-            axis=1,
-        )[:, 1].astype(np.int64)
-        move_cost = SCALE * nearest * self.costs.cases
-        return np.where(self.costs.mass >= self.costs.k, 0, move_cost)
-
     def answer_from(self, relaxed: RelaxationValue) -> Ints | None:
         """A k-anonymous answer made of the classes that a relaxation opened, kept if it is the
         best; None where it opened none.
@@ -549,12 +495,7 @@ class _AStarSearch:
         # Of several classes that pick a variant the first; where none does, repair finds one.
         picked_class = np.argmax(relaxed.picked & classes, axis=1)
         nearest = nearest_classes(self.costs, classes)
-        target = repair_to_k_anonymous(
-            self.costs,
-            classes,
-            picked_class,
-            nearest,
-        )
+        target = repair_to_k_anonymous(self.costs, classes, picked_class, nearest)
         self._keep_if_better(target)
         return target
 
@@ -596,11 +537,7 @@ class _Ascent:
         pace, idle_steps = 1.0, 0
         least_cost = -1
         for _ in range(steps):
-            relaxed = search.relaxation(
-                multipliers,
-                self.may_move,
-                self.must_open,
-            )
+            relaxed = search.relaxation(multipliers, self.may_move, self.must_open)
             bound = max(bound, relaxed.bound)
             idle_steps += 1
             if relaxed.value > highest:
@@ -638,9 +575,5 @@ class _Ascent:
             return _NO_CLASS, int(np.argmin(certainty))
         # All classes are fairly certain: decide where a variant goes that still has a choice.
         has_choice = (self.may_move.sum(axis=1) > 1)[:, None]
-        pair_certainty = np.where(
-            self.may_move & has_choice,
-            np.abs(self.picked - 0.5),
-            1.0,
-        )
+        pair_certainty = np.where(self.may_move & has_choice, np.abs(self.picked - 0.5), 1.0)
         return divmod(int(np.argmin(pair_certainty)), len(is_undecided))

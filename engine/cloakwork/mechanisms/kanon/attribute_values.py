@@ -151,12 +151,15 @@ class ColumnOfCases:
             case_index=summary[INDEX].to_numpy().astype(np.int64),
         )
 
-    def with_decided_values(
-        self,
-        log: EventLog,
-        decided: pl.DataFrame,
-    ) -> EventLog:
-        """``log``, or a batch of it, with the values of ``decided``: rows as ``of`` gives them.
+    def decided(self, log: EventLog, values: pl.Series) -> pl.DataFrame:
+        """What ``with_decided_values`` takes: the ``index`` and the new ``value`` of each case of
+        ``log``, from those of its rows.
+        """
+        of_cases = values if self._is_of_cases else as_lists(values, log.offsets)
+        return pl.DataFrame({INDEX: pl.Series(log.index_of_case, dtype=pl.Int64), VALUE: of_cases})
+
+    def with_decided_values(self, log: EventLog, decided: pl.DataFrame) -> EventLog:
+        """``log``, or a batch of it, with the values of ``decided``.
 
         Raises ``MechanismError`` for a case that was not decided on.
         """
@@ -288,7 +291,14 @@ def attribute_values_of(
     if params.is_of_cycle_times:
         # An event that follows another of its case.
         rows = np.flatnonzero(log.position_of_event > 0)
-        values = _cycle_time_steps(log, params)
+        # Grid steps since the last event of its case that has a time; null where either has none.
+        times = log.events[TIMESTAMP].cast(TIME_TYPE).to_physical()
+        step = params.grid // _MICROSECOND
+        before = pl.col("time").forward_fill().shift(1).over("case")
+        # Half a step more rounds to the nearest step; times out of order count as simultaneous.
+        steps = ((pl.col("time") - before + step // 2) // step).clip(lower_bound=0)
+        stamps = pl.DataFrame({"case": log.case_of, "time": times})
+        values = stamps.select(steps.cast(pl.Int64)).to_series()
     else:
         values = values_of(table, params.column)
     # The distinct values, ascending, and the index of each value among them; -1 for null.
@@ -311,16 +321,8 @@ def attribute_values_of(
     if params.aim in ("emd", "stochastic") and (codes < 0).any():
         # Missing becomes the last of the distinct values.
         codes = np.where(codes < 0, len(distinct), codes)
-        distinct = pl.concat(
-            [
-                distinct,
-                pl.Series(
-                    distinct.name,
-                    [None],
-                    dtype=distinct.dtype,
-                ),
-            ]
-        )
+        missing = pl.Series(distinct.name, [None], dtype=distinct.dtype)
+        distinct = pl.concat([distinct, missing])
     kept = np.ones(len(rows), np.bool_) if params.is_of_cases else log.kept[rows]
     found = AttributeValues(
         distinct,
@@ -335,34 +337,26 @@ def attribute_values_of(
 
 
 def with_values(
-    log: EventLog,
-    params: ClosenessParams,
-    rows: Ints,
-    released: pl.Series,
-) -> EventLog:
-    """``log`` with the value ``released[i]`` in row ``rows[i]`` and no value in any other row.
+    log: EventLog, params: ClosenessParams, rows: Ints, released: pl.Series
+) -> pl.Series:
+    """The source column of ``log`` with the value ``released[i]`` in row ``rows[i]`` and no value
+    in any other row.
 
     ``rows``: int64; events, or cases where the attribute is one of cases. Cycle times are added up
     to times. Raises ``MechanismError`` when a case would last beyond the calendar.
     """
     if params.is_of_cycle_times:
-        times = _times_from_steps(log, rows, released, params)
-        return replace(log, events=log.events.with_columns(times))
+        return _times_from_steps(log, rows, released, params)
     height = log.cases.height if params.is_of_cases else log.events.height
     # A null behind the last value is what all other rows gather.
     or_null = pl.concat([released, pl.Series([None], dtype=released.dtype)])
     index = np.full(height, len(released), np.int64)
     index[rows] = np.arange(len(released))
-    values = or_null.gather(index).alias(params.column)
-    if params.is_of_cases:
-        return replace(log, cases=log.cases.with_columns(values))
-    return replace(log, events=log.events.with_columns(values))
+    return or_null.gather(index)
 
 
 def _with_missing_drawn(codes: Ints, activity: Ints, noise: Noise) -> Ints:
-    """``codes`` where each missing one (-1) is drawn from those of the same activity, or from all
-    where the activity has none.
-    """
+    """``codes``, each missing one (-1) drawn from its activity, or from all where that has none."""
     missing = np.flatnonzero(codes < 0)
     if not len(missing):
         return codes
@@ -419,19 +413,6 @@ def _prefix_codes(variants: Variants) -> Ints:
     return numbers
 
 
-def _cycle_time_steps(log: EventLog, params: ClosenessParams) -> pl.Series:
-    """For each event the grid steps since the last event of its case that has a time; null where
-    either has none.
-    """
-    times = log.events[TIMESTAMP].cast(TIME_TYPE).to_physical()
-    stamps = pl.DataFrame({"case": log.case_of, "time": times})
-    step = params.grid // _MICROSECOND
-    before = pl.col("time").forward_fill().shift(1).over("case")
-    # Half a step more rounds to the nearest step; times out of order count as simultaneous.
-    steps = ((pl.col("time") - before + step // 2) // step).clip(lower_bound=0)
-    return stamps.select(steps.cast(pl.Int64)).to_series()
-
-
 def _times_from_steps(
     log: EventLog,
     rows: Ints,
@@ -449,15 +430,7 @@ def _times_from_steps(
         cycle_time.astype(np.float64),
         log.cases.height,
     )
-    calendar = (
-        datetime(
-            _LAST_YEAR,
-            1,
-            1,
-            tzinfo=params.epoch.tzinfo,
-        )
-        - params.epoch
-    )
+    calendar = datetime(_LAST_YEAR, 1, 1, tzinfo=params.epoch.tzinfo) - params.epoch
     if durations.max(initial=0.0) > calendar / params.grid:
         raise MechanismError(
             NAME,

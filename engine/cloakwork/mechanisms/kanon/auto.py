@@ -1,7 +1,7 @@
 """The whole family, and the best of what it finds: picks by size and time limit, and says why."""
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field, JsonValue
 
@@ -9,15 +9,20 @@ from cloakwork.base.facts import Facts
 from cloakwork.base.progress import say
 from cloakwork.guarantees import Guarantee, KAnonymity
 from cloakwork.mechanisms.base import Offer, Refusal, Theorem
+from cloakwork.mechanisms.kanon.a_star import AStar
+from cloakwork.mechanisms.kanon.best_first import BestFirst
 from cloakwork.mechanisms.kanon.deadline import Deadline, OutOfTime
 from cloakwork.mechanisms.kanon.family import (
     DISTANCE_OPTION,
     K_ANONYMOUS,
     SEARCH_OPTIONS,
+    UNITS_DO_NOT_PART,
     Anonymiser,
     FamilyParams,
 )
 from cloakwork.mechanisms.kanon.long_tail import compares_all_pairs
+from cloakwork.mechanisms.kanon.optimal import Optimal
+from cloakwork.mechanisms.kanon.pretsa import Pretsa
 from cloakwork.mechanisms.kanon.problem import (
     KAnonymityProblem,
     Solution,
@@ -26,15 +31,16 @@ from cloakwork.mechanisms.kanon.problem import (
 )
 
 Algorithm = Literal["kanon/pretsa", "kanon/best-first", "kanon/a-star", "kanon/optimal"]
-FAMILY: Final[tuple[Algorithm, ...]] = (
-    "kanon/pretsa",
-    "kanon/best-first",
-    "kanon/a-star",
-    "kanon/optimal",
-)
+DELEGATES: Final[Mapping[Algorithm, Anonymiser[Any]]] = {
+    "kanon/pretsa": Pretsa(),
+    "kanon/best-first": BestFirst(),
+    "kanon/a-star": AStar(),
+    "kanon/optimal": Optimal(),
+}
 """Cheap ones first; a later one is preferred where two find the same distance, since it proves
 more.
 """
+FAMILY: Final = tuple(DELEGATES)
 
 A_STAR_VARIANTS: Final = 60
 """Variants up to which ``kanon/a-star`` is tried: beyond, it seldom ends."""
@@ -121,10 +127,7 @@ class Auto(Anonymiser[AutoParams]):
         if not asks_for_units or facts.unit.attribute is None:
             return super().offer(goal, facts, options)
         if options.get("split_cases"):
-            return Refusal(
-                "misconfigured",
-                "option split_cases: the cases of a variant can be split only where k counts cases",
-            )
+            return UNITS_DO_NOT_PART
         return super().offer(goal, facts, {**options, "split_cases": False})
 
     def describe_method(self, params: AutoParams) -> str:
@@ -138,9 +141,7 @@ class Auto(Anonymiser[AutoParams]):
         problem: KAnonymityProblem,
         deadline: Deadline,
     ) -> tuple[Solution, Mapping[str, JsonValue]]:
-        """The best answer of those that were tried; which, why, and what the others would have
-        changed.
-        """
+        """The best answer that was found; which, why, and what the others would have changed."""
         tried = _try_algorithms(params, problem, deadline)
         distances = {
             name: edit_cost(problem, solution.assignment) for name, solution in tried.items()
@@ -157,11 +158,18 @@ class Auto(Anonymiser[AutoParams]):
         best = tried[chosen]
         others: dict[str, JsonValue] = {name: distances[name] for name in tried if name != chosen}
         gap = relative_gap(distances[chosen], bound)
+        if gap is None:
+            how_good = "that changes least was kept; nothing is proved about better ones"
+        elif gap == 0:
+            how_good = "kept changes as little as possible"
+        else:
+            more = f"{100 * gap:.2g}" if gap < 1 else f"{100 * gap:,.0f}"
+            how_good = f"kept changes at most {more}% more than the least possible"
         names = ", ".join(tried)
         return Solution(best.assignment, bound, best.stop_reason), {
             "algorithm": chosen,
             "why": f"{len(problem.texts):,} variants and {params.seconds:g} s allow {names}; "
-            f"the one {_how_good(gap)}",
+            f"the one {how_good}",
             "others": others,
         }
 
@@ -195,38 +203,17 @@ def _try_algorithms(
         # Somebody must answer: the last one has no other to rely on, whatever the time.
         if is_last and not tried and name not in WITH_TIME_LIMIT:
             share = Deadline()
+        delegate = DELEGATES[name]
+        # It has those of the options that it knows; the seconds are those of the whole: what the
+        # size allows does not depend on what others took.
+        shared = AutoParams.model_fields.keys() & delegate.Params.model_fields.keys()
+        own_params = delegate.Params.model_validate(
+            {each: getattr(params, each) for each in shared}
+        )
         try:
-            tried[name] = _run_algorithm(name, params, problem, share)
+            tried[name], _ = delegate.solve_within(own_params, problem, share)
         except OutOfTime:
             say(f"{name}: stopped without an answer")
             continue
         say(f"{name}: {edit_cost(problem, tried[name].assignment):,} edits")
     return tried
-
-
-def _run_algorithm(
-    name: str,
-    params: AutoParams,
-    problem: KAnonymityProblem,
-    deadline: Deadline,
-) -> Solution:
-    """What one algorithm finds, with those of the options that it has."""
-    from cloakwork.mechanisms.registry import catalogue
-
-    mechanism = catalogue()[name]
-    assert isinstance(mechanism, Anonymiser)  # noqa: S101 - the family's names are its members'
-    # The seconds are those of the whole: what the size allows does not depend on what others took.
-    shared = AutoParams.model_fields.keys() & mechanism.Params.model_fields.keys()
-    own_params = mechanism.Params.model_validate({each: getattr(params, each) for each in shared})
-    solution, _ = mechanism.solve_within(own_params, problem, deadline)
-    return solution
-
-
-def _how_good(gap: float | None) -> str:
-    """What is known of the answer that was kept."""
-    if gap is None:
-        return "that changes least was kept; nothing is proved about better ones"
-    if gap == 0:
-        return "kept changes as little as possible"
-    more = f"{100 * gap:.2g}" if gap < 1 else f"{100 * gap:,.0f}"
-    return f"kept changes at most {more}% more than the least possible"

@@ -262,7 +262,13 @@ def places_to_suppress(
     sequence_of_symbol = np.unique(pair) // sequences.symbol_bound
     violations = np.flatnonzero(is_violating[level.candidate])
     rows = _symbols_of_matches(level, violations, sequences, order)
-    rows = rows.restricted_to(_cheapest_of_each_symbol(rows, events_lost))
+    # A candidate may name a symbol twice: of each match and symbol stays what loses fewest events.
+    lost_before = np.concatenate([[0], np.cumsum(events_lost)])
+    lost = lost_before[rows.end] - lost_before[rows.first]
+    ranking = np.lexsort((lost, rows.symbol, rows.match))
+    same_match = np.diff(rows.match[ranking], prepend=-1) == 0
+    same_symbol = np.diff(rows.symbol[ranking], prepend=-1) == 0
+    rows = rows.restricted_to(ranking[~(same_match & same_symbol)])
     suppressed = [np.zeros(0, np.int64)]
     while len(rows.match):
         chosen = np.ones(len(rows.match), np.bool_)
@@ -338,18 +344,6 @@ def _symbols_of_matches(
         np.concatenate(found_first),
         np.concatenate(found_end),
     )
-
-
-def _cheapest_of_each_symbol(rows: _MatchSymbols, events_lost: Ints) -> Ints:
-    """For each match and symbol the row that loses the fewest events (a candidate may name a symbol
-    twice): indexes.
-    """
-    lost_before = np.concatenate([[0], np.cumsum(events_lost)])
-    lost = lost_before[rows.end] - lost_before[rows.first]
-    ranking = np.lexsort((lost, rows.symbol, rows.match))
-    same_match = np.diff(rows.match[ranking], prepend=-1) == 0
-    same_symbol = np.diff(rows.symbol[ranking], prepend=-1) == 0
-    return np.asarray(ranking[~(same_match & same_symbol)], np.int64)
 
 
 def _are_of_best_symbols(

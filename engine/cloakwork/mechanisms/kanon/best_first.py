@@ -49,7 +49,7 @@ class BestFirst(Anonymiser[BestFirstParams]):
     date for the two variants that a move touches.
 
     Ours, not the paper's: what the greedy search ends with is improved by closing, opening and
-    replacing classes while that costs less (module ``hill_climbing``).
+    replacing classes while that costs less (module ``whole_variants``).
 
     **Why it is k-anonymous.** Each move empties a variant for good, since cases only move to
     variants that hold some: at most as many moves as variants. While one violates there is another
@@ -87,11 +87,7 @@ class BestFirst(Anonymiser[BestFirstParams]):
         stop_reason = "no single change of a class made it better"
         if deadline.is_over:
             stop_reason = "the time was used up"
-        solution = Solution(
-            Assignment.of_targets(problem, improved),
-            None,
-            stop_reason,
-        )
+        solution = Solution(Assignment.of_targets(problem, improved), None, stop_reason)
         return solution, {"greedy_distance": costs.total_cost(greedy)}
 
 
@@ -141,11 +137,7 @@ class _GreedyState:
         # differences of f between moves count: h of the variants that a move leaves alone is left
         # out.
         joining = self._half_share(self.cases, self.held_mass) * self.cost[_VIOLATING]
-        joining = np.where(
-            self.nearest[_VIOLATING] == _NO_VARIANT,
-            np.inf,
-            joining,
-        )
+        joining = np.where(self.nearest[_VIOLATING] == _NO_VARIANT, np.inf, joining)
         future_cost = np.minimum(self.cost[_CONFORMING], joining)
         future_cost = np.where(self.kinds[_VIOLATING], future_cost, 0.0)
         partner = self.nearest[_VIOLATING, rows]
@@ -161,9 +153,7 @@ class _GreedyState:
         return int(rows[best]), int(self.nearest[kind, rows[best]])
 
     def apply_move(self, source: int, target: int) -> None:
-        """Move all cases on ``source`` to ``target``, and search again where that changed what is
-        nearest.
-        """
+        """Move all cases on ``source`` to ``target``; search again where another is nearest now."""
         self.target[self.target == source] = target
         self.edits[target] += self.edits[source]
         for amount in (self.cases, self.held_mass):
@@ -209,16 +199,10 @@ class _GreedyState:
             best = np.argmin(cost, axis=1)
             least = cost[np.arange(len(rows)), best]
             self.cost[kind, rows] = least
-            self.nearest[kind, rows] = np.where(
-                least < _FAR,
-                targets[best],
-                _NO_VARIANT,
-            )
+            self.nearest[kind, rows] = np.where(least < _FAR, targets[best], _NO_VARIANT)
 
     def _estimate_joined(self, rows: Ints, partner: Ints) -> Floats:
-        """h for ``partner`` once it has also the cases of ``rows``, from what is nearest to
-        ``partner`` now.
-        """
+        """h for ``partner`` with the cases of ``rows``, from what is nearest to ``partner`` now."""
         cases = self.cases[rows] + self.cases[partner]
         held = self.held_mass[rows] + self.held_mass[partner]
         # All move on together to what is nearest to the partner and conforms.

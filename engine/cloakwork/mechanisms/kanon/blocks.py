@@ -1,4 +1,5 @@
-"""A k-anonymous answer for any number of variants, within any time: block by block.
+"""k-anonymous answers by merging classes: of all variants, or, of any number and within any time,
+block by block.
 
 All pairs of 100,000 variants are 10^10 distances. Here only variants of one block are compared,
 which are near each other; blocks overlap from round to round, so that classes move across their
@@ -11,14 +12,13 @@ options alone. The clock ends it only on a machine that is slower still.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from cloakwork.base.arrays import Bools, Floats, Ints
-from cloakwork.mechanisms.kanon.deadline import Deadline, RateLimitedProgress
-from cloakwork.mechanisms.kanon.problem import KAnonymityProblem
+from cloakwork.base.arrays import Floats, Ints
+from cloakwork.mechanisms.kanon.deadline import NO_LIMIT, Deadline, RateLimitedProgress
+from cloakwork.mechanisms.kanon.problem import Assignment, KAnonymityProblem, Solution
 from cloakwork.mechanisms.kanon.whole_variants import MoveCosts, climb_hill
 
 _MULTIPLIER: Final = 2_654_435_761
@@ -50,7 +50,14 @@ def partition_into_blocks(
         cut = None
         if len(block) > 1 and int(weight[block].sum()) > most_weight and not deadline.is_over:
             block = block[_order_between_pivots(problem, rows[block], round_)]
-            cut = _middle_with_mass(mass[block], weight[block], problem.k)
+            # Both parts hold mass k, as near to the middle of the weight as that allows.
+            before = np.cumsum(mass[block])
+            earliest = int(np.searchsorted(before, problem.k)) + 1
+            latest = int(np.searchsorted(before, before[-1] - problem.k, side="right"))
+            latest = min(latest, len(block) - 1)
+            of_block = weight[block]
+            middle = int(np.searchsorted(np.cumsum(of_block), of_block.sum() / 2)) + 1
+            cut = min(max(middle, earliest), latest) if earliest <= latest else None
         if cut is None:
             blocks.append(rows[block])
         else:
@@ -95,51 +102,35 @@ def _order_between_pivots(
     return np.asarray(np.argsort(to_one - to_other, kind="stable"), np.int64)
 
 
-def _middle_with_mass(mass: Ints, weight: Ints, k: int) -> int | None:
-    """Where to cut an ordered block so that both parts hold mass k, as near to the middle of its
-    weight as that allows; None where nothing does.
-    """
-    before = np.cumsum(mass)
-    earliest = int(np.searchsorted(before, k)) + 1
-    latest = int(np.searchsorted(before, before[-1] - k, side="right"))
-    if earliest > min(latest, len(mass) - 1):
-        return None
-    middle = int(np.searchsorted(np.cumsum(weight), weight.sum() / 2)) + 1
-    return min(max(middle, earliest), latest, len(mass) - 1)
-
-
 _FORBIDDEN: Final = 1 << 60
+_WASTE_WEIGHT: Final = 2.0
 NO_VARIANT: Final = -1
 """Mass that stands for a place of a block that holds no variant."""
 
 
-@dataclass(frozen=True, slots=True)
-class BlockBatch:
-    """Blocks of variants, side by side: each int64, shape (blocks, places).
+def merge_in_blocks(distance: Ints, cases: Ints, mass: Ints, k: int) -> Ints:
+    """Where each variant of some blocks goes, by its place in its block: int64, shape (blocks,
+    places).
 
-    ``distance``: shape (blocks, places, places). ``mass``: ``NO_VARIANT`` where a block is shorter
-    than others.
-    """
-
-    distance: Ints
-    cases: Ints
-    mass: Ints
-
-
-def merge_in_blocks(blocks: BlockBatch, k: int, waste_weight: float) -> Ints:
-    """Where each variant goes, by its place in its block: int64, shape (blocks, places).
+    ``distance``: int64, shape (blocks, places, places). ``cases``, ``mass``: int64, shape (blocks,
+    places); mass ``NO_VARIANT`` where a block is shorter than others.
 
     In each block, as long as a class holds less than k, the merger is made that costs least; the
     merged class gathers on whichever of the two targets costs less. A merger costs its edits, times
-    1 + ``waste_weight`` times the share of k that the merged class holds too much: large classes
+    1 + ``_WASTE_WEIGHT`` times the share of k that the merged class holds too much: large classes
     are far from their targets. Every block must hold mass k.
     """
-    merging = _BlockMerging(blocks, k, waste_weight)
+    merging = _BlockMerging(distance, cases, mass, k)
     live = np.flatnonzero(merging.least.min(axis=1, initial=_FORBIDDEN) < _FORBIDDEN)
     while len(live):
         merging.step(live)
         live = live[merging.least[live].min(axis=1) < _FORBIDDEN]
-    return merging.targets()
+    # Whoever joined a class that joined another is where that one is.
+    joined = merging.joined
+    onward = np.take_along_axis(joined, joined, 1)
+    while not np.array_equal(onward, joined):
+        joined, onward = onward, np.take_along_axis(onward, onward, 1)
+    return np.asarray(np.take_along_axis(merging.at, joined, 1), np.int64)
 
 
 class _BlockMerging:
@@ -150,42 +141,23 @@ class _BlockMerging:
     looked for again.
     """
 
-    def __init__(
-        self,
-        blocks: BlockBatch,
-        k: int,
-        waste_weight: float,
-    ) -> None:
-        count, places = blocks.cases.shape
-        self.k, self.waste_weight = k, waste_weight
-        self.gather_cost = blocks.distance * blocks.cases[:, :, None]
-        self.is_class = blocks.mass != NO_VARIANT
-        self.mass = np.where(self.is_class, blocks.mass, 0)
+    def __init__(self, distance: Ints, cases: Ints, mass: Ints, k: int) -> None:
+        count, places = cases.shape
+        self.k = k
+        self.gather_cost = distance * cases[:, :, None]
+        self.is_class = mass != NO_VARIANT
+        self.mass = np.where(self.is_class, mass, 0)
         self.at = np.tile(np.arange(places), (count, 1))
         self.joined = self.at.copy()
         self.is_stale = np.zeros((count, places), bool)
-        every = np.minimum(
-            self.gather_cost,
-            self.gather_cost.transpose(
-                0,
-                2,
-                1,
-            ),
-        )
-        cost = self._weigh(
-            every,
-            self.mass[:, :, None],
-            self.mass[:, None, :],
-        )
+        edits = np.minimum(self.gather_cost, self.gather_cost.transpose(0, 2, 1))
+        cost = self._weigh(edits, self.mass[:, :, None], self.mass[:, None, :])
         both = self.is_class[:, :, None] & self.is_class[:, None, :]
         cost = np.where(both & ~np.eye(places, dtype=bool), cost, _FORBIDDEN)
         self.partner = cost.argmin(axis=2)
         least = np.take_along_axis(cost, self.partner[:, :, None], 2)[:, :, 0]
-        self.least = np.where(
-            self._is_deficient(slice(None)),
-            least,
-            _FORBIDDEN,
-        )
+        falls_short = self.is_class & (self.mass < k)
+        self.least = np.where(falls_short, least, _FORBIDDEN)
 
     def step(self, live: Ints) -> None:
         """In each of the ``live`` blocks make the cheapest merger, or look for it again where it is
@@ -195,7 +167,17 @@ class _BlockMerging:
         merges = ~self.is_stale[live, chosen]
         block, source = live[merges], chosen[merges]
         target = self.partner[block, source]
-        self._merge(block, source, target)
+        own, theirs = self.at[block, source], self.at[block, target]
+        gather = self.gather_cost
+        onto_theirs = gather[block, source, theirs] - gather[block, source, own]
+        onto_own = gather[block, target, own] - gather[block, target, theirs]
+        self.at[block, target] = np.where(onto_own < onto_theirs, own, theirs)
+        gather[block, target] += gather[block, source]
+        self.mass[block, target] += self.mass[block, source]
+        self.is_class[block, source] = False
+        self.least[block, source] = _FORBIDDEN
+        self.joined[block, source] = target
+        # Look for the cheapest merger of what was merged, or is out of date.
         changed = chosen.copy()
         changed[merges] = target
         cost = self._merge_costs(live, changed)
@@ -204,65 +186,10 @@ class _BlockMerging:
         self.partner[live, changed], self.is_stale[live, changed] = best, False
         falls_short = self.mass[live, changed] < self.k
         self.least[live, changed] = np.where(falls_short, least, _FORBIDDEN)
-        self._compare_with_merged(block, source, target, cost[merges])
-
-    def targets(self) -> Ints:
-        """Where each variant is: int64, shape (blocks, places)."""
-        joined = self.joined
-        onward = np.take_along_axis(joined, joined, 1)
-        while not np.array_equal(onward, joined):
-            joined, onward = onward, np.take_along_axis(onward, onward, 1)
-        return np.asarray(np.take_along_axis(self.at, joined, 1), np.int64)
-
-    def _merge(self, block: Ints, source: Ints, target: Ints) -> None:
-        own, theirs = self.at[block, source], self.at[block, target]
-        cost = self.gather_cost
-        onto_theirs = cost[block, source, theirs] - cost[block, source, own]
-        onto_own = cost[block, target, own] - cost[block, target, theirs]
-        self.at[block, target] = np.where(onto_own < onto_theirs, own, theirs)
-        cost[block, target] += cost[block, source]
-        self.mass[block, target] += self.mass[block, source]
-        self.is_class[block, source] = False
-        self.least[block, source] = _FORBIDDEN
-        self.joined[block, source] = target
-
-    def _merge_costs(self, live: Ints, row: Ints) -> Ints:
-        """What merging class ``row`` of each block with each other class costs: int64, shape
-        (live, places).
-        """
-        at = self.at[live]
-        own = self.at[live, row]
-        own_cost = self.gather_cost[live, row]
-        onto_theirs = (
-            np.take_along_axis(
-                own_cost,
-                at,
-                1,
-            )
-            - self.gather_cost[live, row, own][:, None]
-        )
-        block, place = live[:, None], np.arange(at.shape[1])
-        onto_own = self.gather_cost[block, place, own[:, None]] - self.gather_cost[block, place, at]
-        edits = np.minimum(onto_theirs, onto_own)
-        cost = self._weigh(
-            edits,
-            self.mass[live],
-            self.mass[live, row][:, None],
-        )
-        cost[~self.is_class[live]] = _FORBIDDEN
-        cost[np.arange(len(live)), row] = _FORBIDDEN
-        return cost
-
-    def _compare_with_merged(
-        self,
-        block: Ints,
-        source: Ints,
-        target: Ints,
-        cost: Ints,
-    ) -> None:
-        """Let other classes know of the class that was just merged."""
-        partner, least = self.partner[block], self.least[block]
-        is_nearer = self._is_deficient(block) & (cost <= least)
+        # Other classes learn of the class that was just merged.
+        cost, partner, least = cost[merges], self.partner[block], self.least[block]
+        is_short = self.is_class[block] & (self.mass[block] < self.k)
+        is_nearer = is_short & (cost <= least)
         was_partner = (partner == source[:, None]) | (partner == target[:, None])
         stale = (self.is_stale[block] | was_partner) & ~is_nearer
         stale[np.arange(len(block)), target] = False
@@ -270,13 +197,118 @@ class _BlockMerging:
         self.least[block] = np.where(is_nearer, cost, least)
         self.partner[block] = np.where(is_nearer, target[:, None], partner)
 
+    def _merge_costs(self, live: Ints, row: Ints) -> Ints:
+        """What merging class ``row`` with each other class costs: int64, shape (live, places)."""
+        at = self.at[live]
+        own = self.at[live, row]
+        own_cost = self.gather_cost[live, row]
+        stays = self.gather_cost[live, row, own][:, None]
+        onto_theirs = np.take_along_axis(own_cost, at, 1) - stays
+        block, place = live[:, None], np.arange(at.shape[1])
+        onto_own = self.gather_cost[block, place, own[:, None]] - self.gather_cost[block, place, at]
+        edits = np.minimum(onto_theirs, onto_own)
+        cost = self._weigh(edits, self.mass[live], self.mass[live, row][:, None])
+        cost[~self.is_class[live]] = _FORBIDDEN
+        cost[np.arange(len(live)), row] = _FORBIDDEN
+        return cost
+
     def _weigh(self, edits: Ints, mass: Ints, other_mass: Ints) -> Ints:
         too_much = np.clip(mass + other_mass - self.k, 0, self.k)
-        weight: Floats = 1 + self.waste_weight * too_much / self.k
+        weight: Floats = 1 + _WASTE_WEIGHT * too_much / self.k
         return np.asarray(edits * weight, np.int64)
 
-    def _is_deficient(self, blocks: Ints | slice) -> Bools:
-        return np.asarray(self.is_class[blocks] & (self.mass[blocks] < self.k))
+
+def merge_classes(
+    problem: KAnonymityProblem,
+    start: Ints | None = None,
+    deadline: Deadline = NO_LIMIT,
+) -> Assignment:
+    """An answer by merging: as long as a class holds too little, the one that is cheapest to merge
+    joins another.
+
+    ``start``: where each variant is in the beginning (int64, shape (variants,)); on itself, if not
+    given. Merged classes gather on whichever of their two targets costs less. Quadratic in
+    variants, in time and memory. Every class of the answer holds mass k itself, which serves both
+    scopes. The problem must be feasible. Raises ``OutOfTime`` where ``deadline`` is over before.
+    """
+    state = _Merging(problem, np.arange(len(problem.texts)) if start is None else start)
+    while len(deficient := state.deficient_classes()):
+        deadline.require_time()
+        cheapest = int(deficient[np.argmin(state.least_cost[deficient])])
+        state.merge_into(cheapest, int(state.partner[cheapest]))
+    return Assignment.of_targets(problem, state.at[state.class_of])
+
+
+class _Merging:
+    """Classes by number; the arrays change as classes merge.
+
+    ``gather_cost[a, c]`` is what it costs to gather all members of class a on variant c. ``at``: on
+    which variant each class is. ``least_cost``, ``partner``: its cheapest merger.
+    """
+
+    def __init__(self, problem: KAnonymityProblem, start: Ints) -> None:
+        variants = len(problem.texts)
+        self.k = problem.k
+        self.at, self.class_of = np.unique(start, return_inverse=True)
+        classes = len(self.at)
+        self.mass = np.bincount(
+            self.class_of,
+            problem.mass,
+            classes,
+        ).astype(np.int64)
+        self.gather_cost = np.zeros((classes, variants), np.int64)
+        for variant in range(variants):
+            distance = problem.distances.matrix[variant].astype(np.int64)
+            self.gather_cost[self.class_of[variant]] += distance * problem.cases[variant]
+        self.is_class = np.ones(classes, bool)
+        self.least_cost = np.full(classes, _FORBIDDEN)
+        self.partner = np.zeros(classes, np.int64)
+        for row in self.deficient_classes():
+            self._update_cheapest(int(row))
+
+    def deficient_classes(self) -> Ints:
+        """The classes that hold less than k."""
+        return np.flatnonzero(self.is_class & (self.mass < self.k))
+
+    def merge_into(self, row: int, other: int) -> None:
+        """Let class ``row`` join class ``other``, on the cheaper of both targets."""
+        others, onto_theirs, onto_own = self._merge_costs(row)
+        # ``others`` ascends, so a search finds the other's place.
+        position = int(np.searchsorted(others, other))
+        if onto_own[position] < onto_theirs[position]:
+            self.at[other] = self.at[row]
+        self.gather_cost[other] += self.gather_cost[row]
+        self.mass[other] += self.mass[row]
+        self.is_class[row] = False
+        self.class_of[self.class_of == row] = other
+        self.least_cost[row] = _FORBIDDEN
+        self.least_cost[other] = _FORBIDDEN
+        # Only mergers with either of the two have changed their cost.
+        for stale in self.deficient_classes():
+            if stale == other or self.partner[stale] in (row, other):
+                self._update_cheapest(int(stale))
+
+    def _merge_costs(self, row: int) -> tuple[Ints, Ints, Ints]:
+        """The other classes, and what merging ``row`` with each adds: onto the other's target, and
+        onto that of ``row``.
+        """
+        others = np.flatnonzero(self.is_class)
+        others = others[others != row]
+        own_target, their_targets = self.at[row], self.at[others]
+        own_cost = self.gather_cost[row]
+        # Own members move on to the other's target, or the other's members move here.
+        onto_theirs = own_cost[their_targets] - own_cost[own_target]
+        their_cost = self.gather_cost[others, their_targets]
+        onto_own = self.gather_cost[others, own_target] - their_cost
+        return others, onto_theirs, onto_own
+
+    def _update_cheapest(self, row: int) -> None:
+        """Find the cheapest merger of class ``row``."""
+        others, onto_theirs, onto_own = self._merge_costs(row)
+        cost = np.minimum(onto_theirs, onto_own)
+        if len(cost):
+            best = int(np.argmin(cost))
+            self.least_cost[row], self.partner[row] = cost[best], others[best]
 
 
 PAIRS_PER_SECOND: Final = 6_000_000
@@ -289,7 +321,6 @@ _CLIMBING_BLOCK: Final = 256
 _PAIRS_OF_A_CLIMB: Final = 16
 """How many comparisons take as long as what climbing does for a pair of variants."""
 _CELLS_AT_ONCE: Final = 1 << 21
-_WASTE_WEIGHT: Final = 2.0
 _GROWTH: Final = 4
 """How much larger blocks are in which variants look for the nearest class: only the classes are
 compared with all.
@@ -298,19 +329,7 @@ _LEAST_GAIN: Final = 0.005
 """Share of the cost that a round must save for another one to follow."""
 
 
-@dataclass(frozen=True, slots=True)
-class BlockAnswer:
-    """Where each variant goes (int64, shape (variants,)), and why the search ended."""
-
-    target: Ints
-    stop_reason: str
-
-
-def search_in_blocks(
-    problem: KAnonymityProblem,
-    seconds: float,
-    deadline: Deadline,
-) -> BlockAnswer:
+def search_in_blocks(problem: KAnonymityProblem, seconds: float, deadline: Deadline) -> Solution:
     """A k-anonymous answer, improved until ``seconds`` worth of work is done, nothing is gained, or
     ``deadline`` is over. ``problem`` must be feasible.
 
@@ -320,7 +339,13 @@ def search_in_blocks(
     search = _BlockSearch(problem, seconds, deadline)
     search.find_first_answer()
     search.improve()
-    return BlockAnswer(search.target, search.stop_reason())
+    if deadline.is_over:
+        reason = "the time was used up"
+    elif search.has_converged:
+        reason = "no block of near variants gave more"
+    else:
+        reason = "the work that the time allows was done"
+    return Solution(Assignment.of_targets(problem, search.target), None, reason)
 
 
 class _BlockSearch:
@@ -359,11 +384,7 @@ class _BlockSearch:
         # Half of the time at most, so that blocks of a slow machine gather without comparisons.
         merging = self.deadline.share(0.5)
         for batch in self._batches_of(blocks):
-            for block, target in zip(
-                batch,
-                self._gathered(batch, merging),
-                strict=True,
-            ):
+            for block, target in zip(batch, self._gathered(batch, merging), strict=True):
                 self.target[block] = target
             self.progress.report(f"{self.cost.sum():,} edits so far")
         self.cost = problem.distances.pairs(self.rows, self.target) * problem.cases
@@ -387,14 +408,6 @@ class _BlockSearch:
             if is_complete and gain <= _LEAST_GAIN * before:
                 self.has_converged = size >= min(_LARGEST_CLIMBING_BLOCK, len(self.rows))
                 size *= 2
-
-    def stop_reason(self) -> str:
-        """Why the search ended."""
-        if self.deadline.is_over:
-            return "the time was used up"
-        if self.has_converged:
-            return "no block of near variants gave more"
-        return "the work that the time allows was done"
 
     def _may_go_on(self) -> bool:
         return self.work_left > 0 and not self.deadline.is_over
@@ -435,15 +448,7 @@ class _BlockSearch:
             cases[number, :size] = problem.cases[block]
             mass[number, :size] = problem.mass[block]
         self.work_left -= distance.size
-        found = merge_in_blocks(
-            BlockBatch(
-                distance,
-                cases,
-                mass,
-            ),
-            problem.k,
-            _WASTE_WEIGHT,
-        )
+        found = merge_in_blocks(distance, cases, mass, problem.k)
         return [block[found[number, : len(block)]] for number, block in enumerate(batch)]
 
     def _move_to_nearest(self, round_: int) -> None:
@@ -479,11 +484,7 @@ class _BlockSearch:
 
         saving = self.cost - nearest_cost
         movers = np.flatnonzero(saving > 0)
-        held = np.bincount(
-            self.target,
-            problem.mass,
-            len(self.rows),
-        ).astype(np.int64)
+        held = np.bincount(self.target, problem.mass, len(self.rows)).astype(np.int64)
         surplus, mass = (held - problem.k).tolist(), problem.mass.tolist()
         for mover in movers[np.argsort(-saving[movers], kind="stable")].tolist():
             leaves, joins = int(self.target[mover]), int(nearest[mover])
@@ -493,9 +494,7 @@ class _BlockSearch:
                 self.target[mover], self.cost[mover] = joins, nearest_cost[mover]
 
     def _climb_in_blocks(self, size: int, round_: int) -> bool:
-        """Improve block after block, a class at a time, the costliest blocks first; whether all
-        were reached.
-        """
+        """Improve block after block, the costliest first, by climbing; whether all were reached."""
         if not self._may_go_on():
             return False
         # Blocks of whole classes that are near each other; those of too many members are left out.
@@ -522,15 +521,13 @@ class _BlockSearch:
         for block in blocks:
             if not self._may_go_on():
                 return False
-            if len(block) <= 2 * size:
+            # A class may gather on a variant whose own cases are in a class elsewhere.
+            if len(block) <= 2 * size and np.isin(self.target[block], block).all():
                 self._climb(block)
-                self.progress.report(f"improving an answer of {self.cost.sum():,} edits")
+            self.progress.report(f"improving an answer of {self.cost.sum():,} edits")
         return True
 
     def _climb(self, block: Ints) -> None:
-        # A class may gather on a variant whose own cases are in a class elsewhere.
-        if not np.isin(self.target[block], block).all():
-            return
         self.work_left -= _PAIRS_OF_A_CLIMB * len(block) ** 2
         costs = MoveCosts.of(self.problem.restricted_to(block), "kanon/optimal")
         start = np.searchsorted(block, self.target[block])

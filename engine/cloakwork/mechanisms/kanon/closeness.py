@@ -32,7 +32,7 @@ from cloakwork.mechanisms.kanon.attribute_values import (
     attribute_values_of,
     with_values,
 )
-from cloakwork.mechanisms.kanon.randomise import Randomiser, epsilon_for, least_t, randomiser_of
+from cloakwork.mechanisms.kanon.randomise import epsilon_for, least_t, randomiser_of
 from cloakwork.mechanisms.kanon.value_exchange import (
     ROUNDING,
     ClassGoal,
@@ -185,16 +185,16 @@ class Closeness(Mechanism[ClosenessParams]):
         summary: pl.DataFrame,
         noise: Noise,
     ) -> Decision:
-        """The value of every event, or case: rows as in the summary; none where nobody can have
-        any.
+        """The value of every event, or case, by the index of its case; no table where nobody can
+        have any.
 
         Raises ``Infeasible`` where a class holds too few values, ``MechanismError`` when the log
         lacks the attribute.
         """
         column = ColumnOfCases(params.source_column)
         log = column.as_log(summary)
-        after = _with_close_values(log, params, noise)
-        return Decision(pl.DataFrame() if after is log else column.of(after))
+        values = _close_values(log, params, noise)
+        return Decision(pl.DataFrame() if values is None else column.decided(log, values))
 
     def rewrite(
         self,
@@ -217,12 +217,28 @@ def _offer_stochastic(params: ClosenessParams, facts: Facts) -> Offer[ClosenessP
             "stochastic t bounds a ratio of probabilities, so it must be above 1; "
             "how close to 1 is up to you",
         )
-    declared = _with_declared_values(params, facts)
-    if isinstance(declared, Refusal):
-        return declared
-    reason = _why_noise_cannot_be_drawn(declared)
-    if reason is not None:
-        return Refusal("misconfigured", reason)
+    domain, value_range = facts.domains.get(params.column), facts.numeric_range(params.column)
+    if params.is_of_cycle_times:
+        if facts.longest_gap is None:
+            reason = "noise on cycle times needs a public bound on them"
+            return Refusal("needs", reason, ("assume.longest_gap",))
+        # In grid steps, rounded up, which -(-a // b) does in integers.
+        domain, value_range = None, (0.0, float(max(1, -(-facts.longest_gap // params.grid))))
+    if domain is None and value_range is None:
+        missing = (f"domain or range of '{params.column}' under spec.attributes",)
+        reason = "values are randomised over all that there may be, which must be public"
+        return Refusal("needs", reason, missing)
+    declared = params.model_copy(update={"domain": domain, "range": value_range})
+    if value_range is not None:
+        # As text, a declared 0.1 is the tenth that its author meant, not the nearest float.
+        low, high, step = (Fraction(str(figure)) for figure in (*value_range, params.step))
+        if (high - low) % step:
+            reason = f"the range must be a whole number of steps of {params.step:g}"
+            return Refusal("misconfigured", reason)
+        least = least_t(int((high - low) / step))
+        if params.bound < least:
+            reason = f"noise for so small a t cannot be drawn; the least feasible t is {least:.12g}"
+            return Refusal("misconfigured", reason)
     return Offer(
         declared,
         f"randomises each value of {declared.column_in_words} so that no class makes an outcome "
@@ -230,63 +246,13 @@ def _offer_stochastic(params: ClosenessParams, facts: Facts) -> Offer[ClosenessP
     )
 
 
-def _with_declared_values(params: ClosenessParams, facts: Facts) -> ClosenessParams | Refusal:
-    """``params`` with the public domain, or range, of the values."""
-    if params.is_of_cycle_times:
-        if facts.longest_gap is None:
-            missing = ("assume.longest_gap",)
-            return Refusal(
-                "needs",
-                "noise on cycle times needs a public bound on them",
-                missing,
-            )
-        # In grid steps, rounded up, which -(-a // b) does in integers.
-        most_steps = max(1, -(-facts.longest_gap // params.grid))
-        return params.model_copy(update={"range": (0.0, float(most_steps))})
-    domain = facts.domains.get(params.column)
-    value_range = facts.numeric_range(params.column)
-    if domain is None and value_range is None:
-        missing = (f"domain or range of '{params.column}' under spec.attributes",)
-        reason = "values are randomised over all that there may be, which must be public"
-        return Refusal("needs", reason, missing)
-    return params.model_copy(update={"domain": domain, "range": value_range})
-
-
-def _why_noise_cannot_be_drawn(params: ClosenessParams) -> str | None:
-    """What is wrong with a range and its step for this t; None where nothing is, or where there is
-    no range.
-    """
-    if params.range is None:
-        return None
-    # As text, a declared 0.1 is the tenth that its author meant, not the nearest float.
-    low, high, step = (Fraction(str(figure)) for figure in (*params.range, params.step))
-    if (high - low) % step:
-        return f"the range must be a whole number of steps of {params.step:g}"
-    least = least_t(int((high - low) / step))
-    if params.bound < least:
-        return f"noise for so small a t cannot be drawn; the least feasible t is {least:.12g}"
-    return None
-
-
-def _with_close_values(
-    log: EventLog,
-    params: ClosenessParams,
-    noise: Noise,
-) -> EventLog:
-    """The log with the values of ``params.column`` that every class may show; ``log`` itself where
-    it is empty and lacks the column.
-    """
+def _close_values(log: EventLog, params: ClosenessParams, noise: Noise) -> pl.Series | None:
+    """The column with values that every class may show; None for an empty log without it."""
     values = attribute_values_of(log, params, noise)
     if values is None:
-        return log
+        return None
     if params.aim == "stochastic":
-        randomiser = randomiser_of(
-            values.distinct,
-            params.domain,
-            params.range,
-            params.step,
-        )
-        released = _randomised_values(values, params.bound, randomiser, noise)
+        released = _randomised_values(values, params, noise)
         return with_values(log, params, values.source_rows, released)
     has_value, codes = _exchanged_codes(values, params, noise)
     remaining = values.restricted_to(has_value)
@@ -296,24 +262,21 @@ def _with_close_values(
     return with_values(log, params, remaining.source_rows, released)
 
 
-def _randomised_values(
-    values: AttributeValues,
-    t: float,
-    randomiser: Randomiser,
-    noise: Noise,
-) -> pl.Series:
+def _randomised_values(values: AttributeValues, params: ClosenessParams, noise: Noise) -> pl.Series:
     """Each value randomised, activity by activity, with the epsilon that its smallest class asks
     for, counted with inserted events and without.
     """
+    randomise = randomiser_of(values.distinct, params.domain, params.range, params.step)
     no_rows = np.zeros(0, np.int64)
     # An empty first piece gives the type where there is no activity at all.
-    released = [randomiser(no_rows, math.inf, noise)]
+    released = [randomise(no_rows, math.inf, noise)]
     for rows in values.by_activity:
         cells, kept = values.cells[rows], values.kept[rows]
         epsilon = min(
-            epsilon_for(t, np.unique(some, return_counts=True)[1]) for some in (cells, cells[kept])
+            epsilon_for(params.bound, np.unique(some, return_counts=True)[1])
+            for some in (cells, cells[kept])
         )
-        released.append(randomiser(values.codes[rows], epsilon, noise))
+        released.append(randomise(values.codes[rows], epsilon, noise))
     # Row ``rows[i]`` stands at place i of the pieces; sorting the rows turns that round.
     place_of_row = np.argsort(np.concatenate([no_rows, *values.by_activity]), kind="stable")
     return pl.concat(released).gather(place_of_row)

@@ -13,7 +13,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, Any, ClassVar, Final, Generic, TypeVar
+from typing import Annotated, ClassVar, Final, Generic, TypeVar
 
 import numpy as np
 import polars as pl
@@ -26,7 +26,7 @@ from cloakwork.base.quantities import MOST_ROWS, Frozen
 from cloakwork.guarantees import Guarantee, KAnonymity
 from cloakwork.log.sequences import Metric
 from cloakwork.mechanisms.aggregates import VariantCounts
-from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal
+from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal, option_fault
 from cloakwork.mechanisms.kanon.deadline import Deadline
 from cloakwork.mechanisms.kanon.problem import (
     Assignment,
@@ -140,6 +140,10 @@ SEARCH_OPTIONS: Final = {
     "split_cases": "whether identical cases may move to different variants, where cases are "
     "counted (true)",
 }
+UNITS_DO_NOT_PART: Final = Refusal(
+    "misconfigured",
+    "option split_cases: the cases of a variant can be split only where k counts cases",
+)
 
 
 class FamilyParams(Frozen):
@@ -160,6 +164,10 @@ class FamilyParams(Frozen):
     def start_clock(self) -> Deadline:
         """When a search that begins now must end: after ``seconds``, where there is that option."""
         return Deadline.after(float(getattr(self, "seconds", math.inf)))
+
+    def problem_of(self, summary: pl.DataFrame) -> tuple[KAnonymityProblem, pl.Series]:
+        """What a variant histogram asks, as ``problem_from_histogram`` gives it."""
+        return problem_from_histogram(summary, self.k, self.scope, self.distance)
 
 
 P = TypeVar("P", bound=FamilyParams)
@@ -232,7 +240,7 @@ class Anonymiser(Mechanism[P], Generic[P]):
                 {**options, "k": goal.k, "scope": scope, "unit": unit}
             )
         except ValidationError as error:
-            return Refusal("misconfigured", _describe_first_fault(error, self.Params))
+            return Refusal("misconfigured", self._option_fault(error))
         shared = "activity sequence"
         if params.scope == "prefixes":
             shared = "beginning of an activity sequence"
@@ -242,6 +250,18 @@ class Anonymiser(Mechanism[P], Generic[P]):
             f"moves cases until every {shared} is shared by at least {goal.k} {sharers}"
             f"{self.describe_method(params)}",
         )
+
+    def _option_fault(self, error: ValidationError) -> str:
+        fault = error.errors()[0]
+        kind, name = fault["type"], ".".join(str(part) for part in fault["loc"])
+        if kind == "extra_forbidden":
+            known = [option for option in self.Params.model_fields if option not in _SET_BY_GOAL]
+            return f"{option_fault(error)}; it has {', '.join(known)}"
+        if kind == "tuple_type":
+            return f"option {name}: input should be a list"
+        if kind == "too_short":
+            return f"option {name}: the policy's lists of mechanisms allow none of it"
+        return option_fault(error)
 
     def describe_method(self, params: P) -> str:
         """How the algorithm goes about it, as the end of a sentence."""
@@ -281,18 +301,13 @@ class Anonymiser(Mechanism[P], Generic[P]):
         Raises ``Infeasible`` when the log holds something, but fewer than k, and ``AssertionError``
         should the algorithm have a bug: an answer that is not k-anonymous is never acted on.
         """
-        return self.decide_by(
-            params,
-            summary,
-            self.search(params, summary),
-            noise,
-        )
+        return self.decide_by(params, summary, self.search(params, summary), noise)
 
     def search(self, params: P, summary: pl.DataFrame) -> SearchResult:
         """The answer of ``solve``, measured; raises as ``decide`` does."""
         deadline = params.start_clock()
         begun = deadline.clock()
-        problem, _ = _problem_of(params, summary)
+        problem, _ = params.problem_of(summary)
         # Measuring the answer and telling the cases takes about twice as long as this did.
         afterwards = 2 * (deadline.clock() - begun)
         left = deadline.seconds_left
@@ -308,11 +323,7 @@ class Anonymiser(Mechanism[P], Generic[P]):
         solution = _EMPTY_SOLUTION
         more_figures: Mapping[str, JsonValue] = {}
         if len(problem.texts):
-            solution, more_figures = self.solve_within(
-                params,
-                problem,
-                deadline,
-            )
+            solution, more_figures = self.solve_within(params, problem, deadline)
         # Whatever the algorithm proves of itself, its answer is measured before it is acted on.
         smallest = smallest_class(problem, solution.assignment)
         if smallest is not None and smallest < params.k:
@@ -331,7 +342,7 @@ class Anonymiser(Mechanism[P], Generic[P]):
         """The decision that ``found`` leads to. Which of several identical cases moves is drawn
         here, each time anew.
         """
-        problem, labels = _problem_of(params, summary)
+        problem, labels = params.problem_of(summary)
         solution = found.solution_of(problem)
         table = assignment_table(solution.assignment, labels)
         if solution.assignment.splits_variants:
@@ -345,11 +356,7 @@ class Anonymiser(Mechanism[P], Generic[P]):
         stream: Stream,
     ) -> Rewrite:
         """Move the cases, each by itself."""
-        return case_rewriter(
-            decision.table,
-            mechanism=self.name,
-            metric=params.distance,
-        )
+        return case_rewriter(decision.table, mechanism=self.name, metric=params.distance)
 
 
 _NO_CASES: Final = np.zeros(0, np.int64)
@@ -358,15 +365,6 @@ _EMPTY_SOLUTION: Final = Solution(
     0,
     "the log is empty",
 )
-
-
-def _problem_of(params: FamilyParams, summary: pl.DataFrame) -> tuple[KAnonymityProblem, pl.Series]:
-    return problem_from_histogram(
-        summary,
-        params.k,
-        params.scope,
-        params.distance,
-    )
 
 
 def internal_figures(problem: KAnonymityProblem, solution: Solution) -> dict[str, JsonValue]:
@@ -387,17 +385,3 @@ def internal_figures(problem: KAnonymityProblem, solution: Solution) -> dict[str
         figures["bound"] = solution.bound
         figures["gap"] = relative_gap(distance, solution.bound)
     return figures
-
-
-def _describe_first_fault(error: ValidationError, params: type[Any]) -> str:
-    """The first fault of the options, in one phrase."""
-    fault = error.errors()[0]
-    name = ".".join(str(part) for part in fault["loc"])
-    if fault["type"] == "extra_forbidden":
-        known = [option for option in params.model_fields if option not in _SET_BY_GOAL]
-        return f"it has no option '{name}'; it has {', '.join(known)}"
-    if fault["type"] == "tuple_type":
-        return f"option {name}: input should be a list"
-    if fault["type"] == "too_short":
-        return f"option {name}: the policy's lists of mechanisms allow none of it"
-    return f"option {name}: {fault['msg'][:1].lower()}{fault['msg'][1:]}"

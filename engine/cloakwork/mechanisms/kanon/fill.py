@@ -131,11 +131,7 @@ class Fill(Mechanism[FillParams]):
         before and after it. The check reads all of them, and would take away what a sample misled.
         """
         return MapCases(
-            lambda log: _with_filled_events(
-                log,
-                params,
-                stream,
-            ),
+            lambda log: _with_filled_events(log, params, stream),
             together="log",
         )
 
@@ -150,18 +146,9 @@ def _with_filled_events(
         return log
     labels = log.events[ACTIVITY].cast(pl.String).fill_null("")
     activity = labels.rank("dense").to_numpy().astype(np.int64) - 1
-    # Whoever shares the first of these keys with an inserted event may lend its attributes to it;
-    # if nobody does, whoever shares the next one.
-    keys = [_occurrence_numbers(log, activity), activity]
-    if params.donors == "variant":
-        keys = [*_positions_in_variant(log, activity), activity]
+    keys = _keys_of_donors(log, activity, params.donors)
     source = np.arange(log.events.height)
-    source[log.inserted] = _drawn_sources(
-        log,
-        keys,
-        log.inserted,
-        stream.part("donors"),
-    )
+    source[log.inserted] = _drawn_sources(log, keys, log.inserted, stream.part("donors"))
     row_or_null = pl.when(pl.col("row") != _NONE).then("row")
     rows = pl.DataFrame({"row": source}).select(row_or_null).to_series()
     attributes = log.events.drop(ACTIVITY, TIMESTAMP, strict=False)
@@ -178,28 +165,26 @@ def _with_filled_events(
     return replace(log, events=events)
 
 
-def _positions_in_variant(log: EventLog, activity: Ints) -> list[Ints]:
-    """For each event its position in its variant, and its variant together with its activity."""
-    variants = variants_of(log)
-    variant = variants.of_case[log.case_of]
-    # Where the variant's own activities begin, plus the position: no two variants share a number.
-    position = variants.offsets[variant] + log.position_of_event
-    activities = activity.max(initial=0) + 1
-    return [position, variant * activities + activity]
-
-
-def _occurrence_numbers(log: EventLog, activity: Ints) -> Ints:
-    """A number for each event: of its activity together with how many events of it the case has
-    before.
+def _keys_of_donors(log: EventLog, activity: Ints, donors: str) -> list[Ints]:
+    """Whoever shares the first of these keys with an inserted event may lend its attributes to it;
+    if nobody does, whoever shares the next one. Each has a number for each event.
     """
-    pair = log.case_of * (activity.max(initial=0) + 1) + activity
-    # Stable, so that the events of one case and activity lie side by side in the order of the log.
+    activities = activity.max(initial=0) + 1
+    if donors == "variant":
+        variants = variants_of(log)
+        variant = variants.of_case[log.case_of]
+        # Where the variant's own activities begin, plus the position: a place of the variant, and
+        # no two variants share a number.
+        place = variants.offsets[variant] + log.position_of_event
+        return [place, variant * activities + activity, activity]
+    # How many events of its activity the case has before. Stable, so that those lie side by side in
+    # the order of the log, and are counted from where their run starts.
+    pair = log.case_of * activities + activity
     order = np.argsort(pair, kind="stable")
     ascending = pair[order]
     before = np.empty(len(pair), np.int64)
-    # Counted from where the run of its case and activity starts.
     before[order] = np.arange(len(pair)) - np.searchsorted(ascending, ascending)
-    return np.asarray(activity * (before.max(initial=0) + 1) + before, np.int64)
+    return [activity * (before.max(initial=0) + 1) + before, activity]
 
 
 def _drawn_sources(
@@ -208,9 +193,7 @@ def _drawn_sources(
     inserted: Bools,
     stream: Stream,
 ) -> Ints:
-    """For each inserted event a random kept one that shares the first of ``keys`` for which there
-    is any; -1 where there is none.
-    """
+    """For each inserted event a random kept one that shares the first of ``keys`` it can; or -1."""
     kept, to_fill = np.flatnonzero(~inserted), np.flatnonzero(inserted)
     source = np.full(len(to_fill), _NONE, np.int64)
     for key in keys:

@@ -59,9 +59,7 @@ class QuasiIdentifier(Frozen):
 
     @property
     def table_column(self) -> str:
-        """What tables of this mechanism call it: never one of their own columns, whatever the
-        attribute is called.
-        """
+        """What tables of this mechanism call it: never one of their own columns."""
         return f"={self.attribute}"
 
     @property
@@ -71,9 +69,7 @@ class QuasiIdentifier(Frozen):
 
     @property
     def group_depths(self) -> tuple[int, ...]:
-        """The levels of groups, as depths of the tree from the finest up; empty without a
-        hierarchy.
-        """
+        """The levels of groups, as depths of the tree from the finest up; empty without one."""
         if self.hierarchy is None:
             return ()
         # The leaves are the values themselves.
@@ -124,9 +120,7 @@ class QuasiIdentifier(Frozen):
         return raised.alias(values.name)
 
     def codes_at_level(self, values: pl.Series, level: int) -> Ints:
-        """A number for each of ``values`` (or lists of them) that two of them share if and only if
-        they agree at ``level``.
-        """
+        """A number for each of ``values`` (or lists) that those share which agree at ``level``."""
         if isinstance(values.dtype, pl.List):
             lengths = values.list.len().fill_null(0).to_numpy()
             members = values.explode(empty_as_null=False, keep_nulls=False)
@@ -149,9 +143,7 @@ def _all_missing(values: pl.Series) -> pl.Series:
 
 
 class GeneraliseParams(Frozen):
-    """``k`` and ``unit`` as the guarantee says; ``attributes``: its columns beside the control
-    flow.
-    """
+    """``k`` and ``unit``: as the guarantee says; ``attributes``: what it covers beside."""
 
     k: Annotated[int, Field(ge=2)]
     attributes: Annotated[tuple[QuasiIdentifier, ...], Field(min_length=1)]
@@ -289,18 +281,18 @@ class Generalise(Mechanism[GeneraliseParams]):
 
         levels = np.full((variants.height, len(present)), -1, np.int64)
         is_undecided = np.ones(variants.height, np.bool_)
+
+        def by_loss(node: tuple[int, ...]) -> tuple[float, tuple[int, ...]]:
+            loss = sum(each[level].loss for each, level in zip(measured, node, strict=True))
+            # Rounded, so that round-off does not decide between nodes that lose alike; ties: the
+            # lower levels.
+            return round(loss, 12), node
+
         # Each variant takes the first node, in order of loss, at which its groups hold k.
-        for node in _nodes_by_loss(measured):
+        for node in sorted(product(*(range(len(each)) for each in measured)), key=by_loss):
             if not is_undecided.any():
                 break
-            codes = [
-                of_level[level].codes
-                for of_level, level in zip(
-                    measured,
-                    node,
-                    strict=True,
-                )
-            ]
+            codes = [each[level].codes for each, level in zip(measured, node, strict=True)]
             settled = is_undecided & (_smallest_groups(rows, codes) >= params.k)
             levels[settled] = node
             is_undecided &= ~settled
@@ -310,14 +302,7 @@ class Generalise(Mechanism[GeneraliseParams]):
             )
         columns = [pl.Series(item.table_column, levels[:, i]) for i, item in enumerate(present)]
         table = variants.select(VARIANT).with_columns(columns)
-        return Decision(
-            table,
-            _level_shares(
-                present,
-                levels,
-                variants[CASES].to_numpy(),
-            ),
-        )
+        return Decision(table, _level_shares(present, levels, variants[CASES].to_numpy()))
 
     def rewrite(
         self,
@@ -329,11 +314,7 @@ class Generalise(Mechanism[GeneraliseParams]):
         levels = decision.table
         attributes = params.attributes
         return MapCases(
-            lambda log: _with_generalised_values(
-                log,
-                attributes,
-                levels,
-            ),
+            lambda log: _with_generalised_values(log, attributes, levels),
             together="case",
         )
 
@@ -361,34 +342,7 @@ def _measured_levels(item: QuasiIdentifier, rows: pl.DataFrame) -> list[_Measure
     finest = entropies[0]
     # Where nothing differs at the finest level, there is nothing to lose.
     losses = [1 - entropy / finest if finest else 0.0 for entropy in entropies]
-    return [
-        _MeasuredLevel(loss, codes)
-        for loss, codes in zip(
-            losses,
-            codes_by_level,
-            strict=True,
-        )
-    ]
-
-
-def _nodes_by_loss(measured: Sequence[Sequence[_MeasuredLevel]]) -> list[tuple[int, ...]]:
-    """Every combination of one level an attribute, the one that loses least first; ties: the lower
-    levels.
-    """
-
-    def by_loss(node: tuple[int, ...]) -> tuple[float, tuple[int, ...]]:
-        loss = sum(
-            of_level[level].loss
-            for of_level, level in zip(
-                measured,
-                node,
-                strict=True,
-            )
-        )
-        # Rounded, so that round-off does not decide between nodes that lose alike.
-        return round(loss, 12), node
-
-    return sorted(product(*(range(len(levels)) for levels in measured)), key=by_loss)
+    return [_MeasuredLevel(loss, codes) for loss, codes in zip(losses, codes_by_level, strict=True)]
 
 
 def _smallest_groups(rows: pl.DataFrame, codes: Sequence[Ints]) -> Ints:

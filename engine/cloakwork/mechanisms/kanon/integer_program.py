@@ -1,5 +1,5 @@
 """The k-anonymity problem as an integer program, and HiGHS, which solves it: silent, repeatable,
-and open to Ctrl-C.
+and open to Ctrl-C; and answers improved where the program over a neighbourhood is solved.
 
 Variables: ``y_j``, whether variant j is open; ``x_ij``, how much of variant i becomes j. Least
 ``sum_ij n_i d_ij x_ij`` where every variant goes somewhere (*assign*), only to open variants
@@ -18,10 +18,14 @@ import numpy as np
 from scipy import sparse
 
 from cloakwork.base.arrays import Floats, Ints
+from cloakwork.mechanisms.kanon.deadline import Deadline
+from cloakwork.mechanisms.kanon.lower_bound import CertifiedBound
 from cloakwork.mechanisms.kanon.problem import (
     Assignment,
     KAnonymityProblem,
+    edit_cost,
     longest_prefixes,
+    smallest_class,
 )
 
 _ABSOLUTE_GAP: Final = 0.99
@@ -320,3 +324,122 @@ def _run_interruptible(solver: Any, on_bound: Callable[[float], None] | None) ->
         atexit.register(thread.join)
         raise
     thread.join()
+
+
+_SMALLEST_NEIGHBOURHOOD: Final = 60
+_GROWTH: Final = (1, 2, 4)
+"""How large neighbourhoods are in the first round, the second and the third, beside the first."""
+_TARGETS_OF_A_VARIANT: Final = 6
+_SECONDS_OF_A_NEIGHBOURHOOD: Final = 4.0
+
+
+def improve_by_neighbourhoods(
+    best: Assignment,
+    certificate: CertifiedBound,
+    deadline: Deadline,
+    on_improvement: Callable[[int], None] = lambda distance: None,
+) -> Assignment:
+    """An answer that is cheaper than ``best``, if one is found before ``deadline`` is over; never a
+    more expensive one.
+
+    Classes that are near to each other are dissolved and the program over their members is solved
+    exactly, everything else staying as it is: neighbourhood after neighbourhood over the whole log,
+    then larger ones, until these give no more or the time is over. ``certificate``: a bound whose
+    dual prices say which pairs are promising. ``on_improvement`` is called with each improved cost.
+    """
+    problem = certificate.problem
+    classes = class_matrix(problem)
+    least = edit_cost(problem, best)
+    for growth in _GROWTH:
+        size = growth * max(_SMALLEST_NEIGHBOURHOOD, 3 * problem.k)
+        before = None
+        # Once more over the whole log, as long as that gains anything.
+        while before != least:
+            before = least
+            is_waiting = np.ones(len(problem.texts), np.bool_)
+            while is_waiting.any():
+                if deadline.is_over:
+                    return best
+                rows = _variants_near(
+                    problem,
+                    best,
+                    int(np.argmax(is_waiting)),
+                    size,
+                )
+                is_waiting[rows] = False
+                seconds = min(_SECONDS_OF_A_NEIGHBOURHOOD, deadline.seconds_left)
+                found = _solved_around(
+                    best,
+                    rows,
+                    certificate,
+                    classes,
+                    seconds,
+                )
+                cost = least if found is None else edit_cost(problem, found)
+                if found is not None and cost < least:
+                    best, least = found, cost
+                    on_improvement(least)
+    return best
+
+
+def _variants_near(
+    problem: KAnonymityProblem,
+    current: Assignment,
+    variant: int,
+    size: int,
+) -> Ints:
+    """``variant``, and the members of the classes nearest to its own, about ``size``: ascending."""
+    centre = current.target[current.source == variant][0]
+    opened, members = np.unique(current.target, return_counts=True)
+    nearest_first = np.argsort(problem.distances.matrix[centre, opened], kind="stable")
+    members_within = np.cumsum(members[nearest_first])
+    enough = max(2, int(np.searchsorted(members_within, size)))
+    chosen = opened[nearest_first[:enough]]
+    members_of_chosen = current.source[np.isin(current.target, chosen)]
+    return np.union1d(chosen, members_of_chosen)
+
+
+def _solved_around(
+    current: Assignment,
+    rows: Ints,
+    certificate: CertifiedBound,
+    classes: Any,
+    seconds: float,
+) -> Assignment | None:
+    """The best answer that differs from ``current`` only in where ``rows`` go, among promising
+    pairs: the few of least reduced cost for each, those of ``current``, and the nearest class that
+    stays. None where none was found in time.
+    """
+    problem = certificate.problem
+    variants, distance = len(problem.texts), problem.distances.matrix
+    moving = np.isin(current.source, rows)
+    fixed = Assignment(
+        current.source[~moving],
+        current.target[~moving],
+        current.cases[~moving],
+    )
+    reduced = certificate.reduced_costs_among(rows)
+    few = min(_TARGETS_OF_A_VARIANT, len(rows))
+    promising = rows[np.argpartition(reduced, few - 1, axis=1)[:, :few]]
+    # One number a pair, so that none occurs twice.
+    current_pairs = current.source * variants + current.target
+    pairs = [(rows[:, None] * variants + promising).ravel(), current_pairs[moving]]
+    outside = np.unique(fixed.target)
+    if len(outside):
+        # Without a way out, members could not leave for a class that stays.
+        nearest = outside[distance[np.ix_(rows, outside)].argmin(axis=1)]
+        pairs.append(rows * variants + nearest)
+    source, target = np.divmod(np.unique(np.concatenate(pairs)), variants)
+    split_cases = certificate.constraints.cases_may_split
+    program = KAnonymityProgram(
+        problem,
+        classes,
+        source,
+        target,
+        split_cases=split_cases,
+        fixed=fixed,
+    )
+    found = program.solve(seconds, current).assignment
+    # Measured, whatever the solver's tolerance let pass.
+    smallest = None if found is None else smallest_class(problem, found)
+    return found if smallest is None or smallest >= problem.k else None

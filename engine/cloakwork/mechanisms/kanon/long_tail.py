@@ -28,7 +28,6 @@ from cloakwork.mechanisms.kanon.blocks import search_in_blocks
 from cloakwork.mechanisms.kanon.deadline import Deadline, OutOfTime
 from cloakwork.mechanisms.kanon.lower_bound import CoverConstraints, choose_open_variants
 from cloakwork.mechanisms.kanon.problem import (
-    Assignment,
     KAnonymityProblem,
     Solution,
     edit_cost,
@@ -90,10 +89,9 @@ def solve_long_tail(
         deadline,
         split_cases=split_cases,
     )
-    assignment = Assignment.of_targets(problem, found.target)
-    above = relative_gap(edit_cost(problem, assignment), bound.value) or 0.0
+    above = relative_gap(edit_cost(problem, found.assignment), bound.value) or 0.0
     reason = f"{found.stop_reason} ({seconds:.3g} s), within {above:.0%} of the least possible"
-    return Solution(assignment, bound.value, reason), {
+    return Solution(found.assignment, bound.value, reason), {
         "seconds": round(deadline.clock() - begun, 2),
         "bound_proved": f"in whole numbers, from pairs less than {bound.beyond} edits apart",
         "bound_in_whole_numbers": bound.value,
@@ -140,20 +138,17 @@ def find_near_pairs(
         if not len(rows):
             break
         try:
-            candidates = _sharing_a_hash(
-                *_hashes_of(
-                    problem,
-                    rows,
-                    edits,
-                    deadline,
-                ),
-                variants,
-                most_pairs,
-            )
+            hashes, owners = _hashes_of(problem, rows, edits, deadline)
+            candidates = _sharing_a_hash(hashes, owners, variants, most_pairs)
             if candidates is None:
                 break
             # What shares a hash may be farther apart; what is near enough shares one.
-            distance = _distances_of(problem, candidates, deadline)
+            measured = [np.zeros(0, np.int64)]
+            for start in range(0, len(candidates), _PAIRS_AT_ONCE):
+                deadline.require_time()
+                some = np.divmod(candidates[start : start + _PAIRS_AT_ONCE], variants)
+                measured.append(problem.distances.pairs(*some))
+            distance = np.concatenate(measured)
         except OutOfTime:
             break
         is_near = (distance <= edits) & (distance > 0)
@@ -175,20 +170,6 @@ def find_near_pairs(
     return found
 
 
-def _distances_of(
-    problem: KAnonymityProblem,
-    pairs: Ints,
-    deadline: Deadline,
-) -> Ints:
-    """The distances of pairs of variants, each as one number."""
-    distances = [np.zeros(0, np.int64)]
-    for start in range(0, len(pairs), _PAIRS_AT_ONCE):
-        deadline.require_time()
-        some = np.divmod(pairs[start : start + _PAIRS_AT_ONCE], len(problem.texts))
-        distances.append(problem.distances.pairs(*some))
-    return np.concatenate(distances)
-
-
 def _longest_within(lengths: Ints, edits: int, most_hashes: int) -> int:
     """The greatest length up to which all texts have no more than ``most_hashes``, with one more
     than the longest of all where that is no limit at all.
@@ -196,13 +177,7 @@ def _longest_within(lengths: Ints, edits: int, most_hashes: int) -> int:
     of_one = lengths + 1
     hashes = of_one if edits == 1 else of_one + lengths * (lengths - 1) // 2
     in_order = np.argsort(lengths, kind="stable")
-    fitting = int(
-        np.searchsorted(
-            np.cumsum(hashes[in_order]),
-            most_hashes,
-            side="right",
-        )
-    )
+    fitting = int(np.searchsorted(np.cumsum(hashes[in_order]), most_hashes, side="right"))
     if fitting == len(lengths):
         # Nothing is longer than the longest: its neighbours are all there.
         return int(lengths.max(initial=0)) + edits
@@ -216,9 +191,7 @@ def _hashes_of(
     edits: int,
     deadline: Deadline,
 ) -> tuple[Words, Ints]:
-    """The hash of each text of ``rows`` with at most ``edits`` (1 or 2) events left out, and whose
-    it is.
-    """
+    """The hash of each text of ``rows`` with up to ``edits`` events left out, and whose it is."""
     hashes, owners = [], []
     # Texts of one length are one array: a row each.
     lengths = np.array([len(problem.texts[row]) for row in rows], np.int64)
@@ -235,25 +208,13 @@ def _hashes_of(
 
 
 def _with_events_left_out(texts: list[str], edits: int) -> list[Words]:
-    """Hashes of texts of one length, shape (texts, choices), with no event left out, with each one,
-    and with each two.
-    """
+    """Hashes of texts of one length, shape (texts, choices), without up to ``edits`` events."""
     length = len(texts[0])
     codes = np.frombuffer("".join(texts).encode("utf-32-le"), np.uint32)
     codes = codes.reshape(len(texts), length).astype(np.uint64) + np.uint64(1)
     # What each event adds to the hash of its text depends on its place by a power.
     mixed = (codes * np.uint64(_MIX)) ^ (codes << np.uint64(29))
-    powers = np.array(
-        [
-            pow(
-                _BASE,
-                place,
-                1 << 64,
-            )
-            for place in range(length)
-        ],
-        np.uint64,
-    )
+    powers = np.array([pow(_BASE, place, 1 << 64) for place in range(length)], np.uint64)
     before = np.zeros((len(texts), length + 1), np.uint64)
     np.cumsum(mixed * powers, axis=1, dtype=np.uint64, out=before[:, 1:])
     total = before[:, -1:]
@@ -322,15 +283,7 @@ def certify_near_bound(
     """
     constraints = CoverConstraints.of(problem, split_cases=split_cases)
     nothing_near = no_near_pairs(problem)
-    value = _NearRelaxation(
-        problem,
-        constraints,
-        nothing_near,
-    ).best_bound(
-        1.0,
-        1,
-        deadline,
-    )
+    value = _NearRelaxation(problem, constraints, nothing_near).best_bound(1.0, 1, deadline)
     near = find_near_pairs(problem, seconds, deadline)
     relaxation = _NearRelaxation(problem, constraints, near)
     for multiple in _MULTIPLES:

@@ -11,17 +11,21 @@ from cloakwork.base.facts import Facts
 from cloakwork.guarantees import Guarantee
 from cloakwork.mechanisms.base import Offer, Refusal, Theorem
 from cloakwork.mechanisms.kanon.best_first import search_best_first
-from cloakwork.mechanisms.kanon.blocks import search_in_blocks
+from cloakwork.mechanisms.kanon.blocks import merge_classes, search_in_blocks
 from cloakwork.mechanisms.kanon.deadline import Deadline, OutOfTime, RateLimitedProgress
 from cloakwork.mechanisms.kanon.family import (
     DISTANCE_OPTION,
     K_ANONYMOUS,
     SEARCH_OPTIONS,
+    UNITS_DO_NOT_PART,
     Anonymiser,
     FamilyParams,
 )
-from cloakwork.mechanisms.kanon.integer_program import KAnonymityProgram, class_matrix
-from cloakwork.mechanisms.kanon.local_search import improve_by_neighbourhoods, merge_classes
+from cloakwork.mechanisms.kanon.integer_program import (
+    KAnonymityProgram,
+    class_matrix,
+    improve_by_neighbourhoods,
+)
 from cloakwork.mechanisms.kanon.long_tail import (
     certify_near_bound,
     compares_all_pairs,
@@ -92,7 +96,7 @@ class Optimal(Anonymiser[OptimalParams]):
     """k-anonymity at the least possible cost, as an integer program, with a proved lower bound.
 
     First an answer is found by merging classes. Then dual prices are sought that prove a lower
-    bound (modules ``subgradient`` and ``lower_bound``). They say, for every variant and every
+    bound (module ``lower_bound``). They say, for every variant and every
     other, what any answer costs at least that moves the one to the other. Where that is more than
     the best answer known, the pair is left out, and HiGHS solves the program over the others; where
     too many are left, over the most promising ones, and what the others would cost bounds what was
@@ -131,19 +135,11 @@ class Optimal(Anonymiser[OptimalParams]):
         facts: Facts,
         options: Mapping[str, JsonValue],
     ) -> Offer[OptimalParams] | Refusal:
-        """As the whole family does; the cases of a variant split only where k
-        counts cases."""
+        """As the whole family does; the cases of a variant split only where k counts cases."""
         answer = super().offer(goal, facts, options)
-        if (
-            isinstance(answer, Offer)
-            and answer.params.split_cases
-            and answer.params.unit is not None
-        ):
-            return Refusal(
-                "misconfigured",
-                "option split_cases: the cases of a variant can be split only where k counts cases",
-            )
-        return answer
+        if isinstance(answer, Refusal) or not answer.params.split_cases:
+            return answer
+        return answer if answer.params.unit is None else UNITS_DO_NOT_PART
 
     def describe_method(self, params: OptimalParams) -> str:
         """At the least cost that can be found in time."""
@@ -158,10 +154,7 @@ class Optimal(Anonymiser[OptimalParams]):
         """Search until it is proved that nothing is better, or near enough, or the time is over."""
         if not compares_all_pairs(problem, params.seconds):
             return solve_long_tail(
-                problem,
-                params.seconds,
-                deadline,
-                split_cases=params.split_cases,
+                problem, params.seconds, deadline, split_cases=params.split_cases
             )
         search = _OptimalSearch(problem, params, deadline)
         search.run()
@@ -202,20 +195,14 @@ class _OptimalSearch:
         problem = self.problem
         if len(problem.texts) <= _MOST_MERGED_AT_ONCE:
             try:
-                return merge_classes(
-                    problem,
-                    None,
-                    self.deadline.share(_SHARE_FOR_FIRST_ANSWER),
-                )
+                share = self.deadline.share(_SHARE_FOR_FIRST_ANSWER)
+                return merge_classes(problem, deadline=share)
             except OutOfTime:
                 pass
         share = self.deadline.share(_SHARE_FOR_FIRST_ANSWER)
-        found = search_in_blocks(
-            problem,
-            _SHARE_FOR_FIRST_ANSWER * self.params.seconds,
-            share,
-        )
-        return Assignment.of_targets(problem, found.target)
+        seconds = _SHARE_FOR_FIRST_ANSWER * self.params.seconds
+        found = search_in_blocks(problem, seconds, share)
+        return found.assignment
 
     def run(self) -> None:
         """Merge, bound, solve what is promising, search nearby, solve what is left."""
@@ -233,48 +220,32 @@ class _OptimalSearch:
         self.integer_bound = self._raise_bound(certificate.value)
         if not self.bound:
             # Prices take many steps to say anything: what no step is needed for says more.
-            near = certify_near_bound(
-                problem,
-                0,
-                deadline,
-                split_cases=params.split_cases,
-            )
+            near = certify_near_bound(problem, 0, deadline, split_cases=params.split_cases)
             self.integer_bound = self._raise_bound(near.value)
         # Where the relaxed problem sends variants is seldom an answer, and a good start for one.
-        self._try_suggested(certificate.relaxed_targets())
+        try:
+            share = deadline.share(_SHARE_FOR_GREEDY)
+            suggested = merge_classes(problem, certificate.relaxed_targets(), share)
+        except OutOfTime:
+            pass
+        else:
+            self._keep_if_better(suggested)
+            if not self._is_gap_reached():
+                self._climb_from(suggested.target)
         count = max(_COLUMNS_OF_A_VARIANT * len(problem.texts), _FEWEST_COLUMNS)
         # Whether more pairs matter than the first program holds.
         is_large = certificate.cost_limit_for(count, self.cost) < self.cost
         if is_large and not self._is_gap_reached():
-            found = improve_by_neighbourhoods(
-                self.best,
-                certificate,
-                deadline.share(_SHARE_FOR_SEARCH),
-                self._report_progress,
+            share = deadline.share(_SHARE_FOR_SEARCH)
+            self._keep_if_better(
+                improve_by_neighbourhoods(self.best, certificate, share, self._report_progress)
             )
-            self._keep_if_better(found)
-        share = _SHARE_FOR_LARGE_PROGRAM if is_large else _SHARE_FOR_PROGRAM
-        self._solve_promising(certificate, count, share)
+        share_for_program = _SHARE_FOR_LARGE_PROGRAM if is_large else _SHARE_FOR_PROGRAM
+        self._solve_promising(certificate, count, share_for_program)
         self._report_progress()
 
-    def _try_suggested(self, target: Ints) -> None:
-        """Merge what holds too little there, and climb on from it."""
-        try:
-            suggested = merge_classes(
-                self.problem,
-                target,
-                self.deadline.share(_SHARE_FOR_GREEDY),
-            )
-        except OutOfTime:
-            return
-        self._keep_if_better(suggested)
-        if not self._is_gap_reached():
-            self._climb_from(suggested.target)
-
     def _climb_from(self, target: Ints) -> None:
-        """Improve an answer that moves whole variants by changing a class at a time, and keep what
-        is best.
-        """
+        """Improve an answer by changing a class at a time, and keep what is best."""
         climbing = self.deadline.share(_SHARE_FOR_HILL_CLIMBING)
         improved = improve_by_hill_climbing(self.move_costs, target, climbing)
         self._keep_if_better(Assignment.of_targets(self.problem, improved))

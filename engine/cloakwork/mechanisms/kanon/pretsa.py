@@ -138,9 +138,7 @@ class _TreeWalk:
         self.variants_placed_on: list[list[int]] = [[variant] for variant in range(variants)]
 
     def run(self) -> Ints:
-        """Cut the first violating node in pre-order until none is left; the variant that each
-        variant ends on.
-        """
+        """Cut the first violating node in pre-order until none is left; where each variant ends."""
         node, nodes = 0, len(self.mass_below)
         while node < nodes:
             if self.occupied_below[node] == 0:
@@ -149,8 +147,12 @@ class _TreeWalk:
                 node += 1
             else:
                 self._cut_branch(node)
-                violating = self._first_violating_ancestor(node)
-                node = int(self.tree.subtree_end[node]) if violating is None else violating
+                # Of ancestors that now hold fewer than k, the one nearest to the root is next.
+                ancestor, node = int(self.tree.parent[node]), int(self.tree.subtree_end[node])
+                while ancestor >= 0:
+                    if self.occupied_below[ancestor] and self.mass_below[ancestor] < self.problem.k:
+                        node = ancestor
+                    ancestor = int(self.tree.parent[ancestor])
         return self.target
 
     def _cut_branch(self, node: int) -> None:
@@ -195,13 +197,3 @@ class _TreeWalk:
             # Cases only ever come to a variant that holds some: one is emptied, none is filled.
             self.occupied_below[node] -= cases < 0
             node = self.tree.parent[node]
-
-    def _first_violating_ancestor(self, node: int) -> int | None:
-        """The ancestor nearest to the root that holds cases, but fewer than k."""
-        violating = None
-        ancestor = int(self.tree.parent[node])
-        while ancestor >= 0:
-            if self.occupied_below[ancestor] and self.mass_below[ancestor] < self.problem.k:
-                violating = ancestor
-            ancestor = int(self.tree.parent[ancestor])
-        return violating

@@ -8,7 +8,7 @@ search, and in nothing else.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -78,9 +78,7 @@ class KAnonymityProblem:
 
     @property
     def is_feasible(self) -> bool:
-        """Whether any answer exists: the log is empty, or there is mass k in all, so that one
-        variant can take it.
-        """
+        """Whether there is an answer: the log is empty, or one variant could take mass k."""
         return len(self.texts) == 0 or int(self.mass.sum()) >= self.k
 
 
@@ -137,9 +135,7 @@ def edit_cost(problem: KAnonymityProblem, assignment: Assignment) -> int:
 
 
 def smallest_class(problem: KAnonymityProblem, assignment: Assignment) -> int | None:
-    """The least mass of any class that keeps cases, in the problem's scope; None when there is no
-    class.
-    """
+    """The least mass of any class that keeps cases, in the problem's scope; None without one."""
     kept = np.unique(assignment.target)
     if not len(kept):
         return None
@@ -213,7 +209,14 @@ def problem_from_histogram(
     order = _ascending_order(texts)
     counts = counts[order]
     cases = counts[CASES].to_numpy().astype(np.int64)
-    mass = cases if UNIT not in summary.columns else _units_counted_once(summary, counts)
+    mass = cases
+    if UNIT in summary.columns:
+        numbered = counts.select(VARIANT, pl.col(CASES).alias("of_variant")).with_row_index("row")
+        rows = summary.select(VARIANT, UNIT).join(numbered, on=VARIANT, maintain_order="left")
+        # The rarest variant of each unit comes first; of equally rare ones the first in order.
+        rarest_first = rows.sort("of_variant", "row").select("row", UNIT).explode(UNIT)
+        rarest = rarest_first.drop_nulls().unique(UNIT, keep="first")
+        mass = np.bincount(rarest["row"].to_numpy(), minlength=counts.height).astype(np.int64)
     ascending = tuple(texts[row] for row in order)
     distances = EditDistances(ascending, metric)
     return KAnonymityProblem(
@@ -226,27 +229,8 @@ def problem_from_histogram(
     ), counts[VARIANT]
 
 
-_ROW: Final = "row"
-
-
-def _units_counted_once(summary: pl.DataFrame, counts: pl.DataFrame) -> Ints:
-    """For each row of ``counts`` how many units count there: int64, shape (variants,)."""
-    numbered = counts.select(VARIANT, pl.col(CASES).alias("of_variant")).with_row_index(_ROW)
-    rows = summary.select(VARIANT, UNIT).join(
-        numbered,
-        on=VARIANT,
-        maintain_order="left",
-    )
-    # The rarest variant of each unit comes first; of equally rare ones the first in order.
-    rarest_first = rows.sort("of_variant", _ROW).select(_ROW, UNIT).explode(UNIT)
-    rarest = rarest_first.drop_nulls().unique(UNIT, keep="first")
-    return np.bincount(rarest[_ROW].to_numpy(), minlength=counts.height).astype(np.int64)
-
-
 def assignment_table(assignment: Assignment, labels: pl.Series) -> pl.DataFrame:
-    """An assignment as ``case_rewriter`` reads it; ``labels``: the variants as lists, in the
-    problem's order.
-    """
+    """As ``case_rewriter`` reads it; ``labels``: the variants as lists, in the problem's order."""
     columns = {
         SOURCE: labels.gather(assignment.source),
         TARGET: labels.gather(assignment.target),

@@ -65,9 +65,7 @@ def epsilon_for(t: float, sizes: Ints) -> float:
 
 
 def least_t(steps: int) -> float:
-    """The least t for which noise over a range of ``steps`` steps can be drawn, however large the
-    classes: e^(steps/2**53).
-    """
+    """The least t that noise over ``steps`` steps allows whatever the classes: e^(steps/2**53)."""
     return math.exp(steps / LARGEST_SCALE) * (1 + 1e-9)
 
 
@@ -139,9 +137,7 @@ def _randomised_response(distinct: pl.Series, domain: pl.Series) -> Randomiser:
 
 
 def _keep_draws(draws: int, epsilon: float, size: int) -> int:
-    """In how many of ``draws`` equally likely cases a value is kept: rounded down, which only adds
-    noise; in all of them for an infinite epsilon.
-    """
+    """In how many of ``draws`` cases a value is kept, rounded down; all for an infinite epsilon."""
     if math.isinf(epsilon):
         return draws
     ratio = math.expm1(min(epsilon, _LARGEST_EXPONENT)) / size

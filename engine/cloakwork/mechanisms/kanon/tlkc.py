@@ -213,12 +213,16 @@ class Tlkc(Mechanism[TlkcParams]):
         if fault is not None:
             return Refusal("misconfigured", fault)
         stated = goal.model_dump(exclude={"kind"})
-        params = TlkcParams(
-            **stated,
-            unit=facts.unit.attribute,
-            epoch=facts.epoch,
+        params = TlkcParams(**stated, unit=facts.unit.attribute, epoch=facts.epoch)
+        events = "one event" if params.L == 1 else f"up to {params.L} events"
+        counted = "cases" if params.unit is None else f"different values of '{params.unit}'"
+        why = (
+            f"leaves events out until what is known of {events} fits no case, "
+            f"or at least {params.K} {counted}"
         )
-        return Offer(params, _explain_offer(params))
+        if params.attribute is not None:
+            why += f", of which at most {100 * params.C:g}% hold the same '{params.attribute}'"
+        return Offer(params, why)
 
     def step(self, params: TlkcParams, facts: Facts) -> RewriteStep:
         """Which events stay depends on the control flow, on units and values, and for ``relative``
@@ -285,26 +289,9 @@ class Tlkc(Mechanism[TlkcParams]):
         """Suppress what is decided for the sequence of each case."""
         table = decision.table
         return MapCases(
-            lambda log: _suppress_events(
-                log,
-                table,
-                params,
-            ),
+            lambda log: _suppress_events(log, table, params),
             together="case",
         )
-
-
-def _explain_offer(params: TlkcParams) -> str:
-    """What the mechanism does, as the plan tells it."""
-    events = "one event" if params.L == 1 else f"up to {params.L} events"
-    counted = "cases" if params.unit is None else f"different values of '{params.unit}'"
-    reason = (
-        f"leaves events out until what is known of {events} fits no case, "
-        f"or at least {params.K} {counted}"
-    )
-    if params.attribute is None:
-        return reason
-    return f"{reason}, of which at most {100 * params.C:g}% hold the same '{params.attribute}'"
 
 
 def _meaningless_request(goal: ConfidenceBound) -> str | None:
@@ -357,14 +344,7 @@ def _suppress_until_bounded(
         remaining = sequences.restricted_to(left)
         violations = _shortest_violations(remaining, cases, params)
         if violations is None:
-            return left, {
-                **_suppression_figures(
-                    sequences,
-                    left,
-                    cases,
-                ),
-                "rounds": rounds,
-            }
+            return left, {**_suppression_figures(sequences, left, cases), "rounds": rounds}
         level, support, confidence = violations
         if level.candidates.shape[1] == 0:
             # Whoever knows nothing matches all cases: suppressing events does not help.
@@ -376,25 +356,10 @@ def _suppress_until_bounded(
             )
             raise Infeasible(NAME, reason)
         is_violating = _is_violating(support, confidence, params)
-        left = np.delete(
-            left,
-            places_to_suppress(
-                level,
-                is_violating,
-                remaining,
-            ),
-        )
+        left = np.delete(left, places_to_suppress(level, is_violating, remaining))
         rounds += 1
         if not len(left):
-            raise Infeasible(
-                NAME,
-                _nothing_releasable(
-                    params,
-                    rounds,
-                    params.K,
-                    0.0,
-                ),
-            )
+            raise Infeasible(NAME, _nothing_releasable(params, rounds, params.K, 0.0))
         if monotonic() - last_report >= 1:
             last_report = monotonic()
             places = len(sequences.symbols)
@@ -406,9 +371,7 @@ def _shortest_violations(
     cases: SequenceCases,
     params: TlkcParams,
 ) -> tuple[KnowledgeLevel, Ints, Floats] | None:
-    """The shortest knowledge of which some violates, with the support and the confidence of each
-    candidate; None where nothing violates.
-    """
+    """The shortest knowledge of which some violates, its support and confidence; None without."""
     for level in knowledge_levels(sequences, params.L):
         support, confidence = support_and_confidence(level, cases)
         if _is_violating(support, confidence, params).any():

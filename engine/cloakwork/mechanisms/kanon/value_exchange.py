@@ -90,9 +90,7 @@ class ClassGoal(ABC):
         return self
 
     def redistribute_all(self, codes: Ints, cells: Ints) -> Ints:
-        """All values of all cells redistributed evenly: as near to the goal as this comes. Nothing
-        of it is random.
-        """
+        """All values redistributed evenly, as near to the goal as that comes; nothing is random."""
         return redistribute(codes, cells, np.ones(len(codes), np.bool_))
 
 
@@ -209,9 +207,9 @@ class LDiversityGoal(ClassGoal):
 
     def redistribute_all(self, codes: Ints, cells: Ints) -> Ints:
         """For distinct values: as many different ones to each cell as all cells can have."""
-        if self.variety == "entropy":
-            return redistribute(codes, cells, np.ones(len(codes), np.bool_))
-        return _spread_distinct(codes, cells)
+        if self.variety == "distinct":
+            return _spread_distinct(codes, cells)
+        return ClassGoal.redistribute_all(self, codes, cells)
 
 
 def exchange_values(
@@ -315,9 +313,7 @@ def _with_most_values_in_place(
     after: Ints,
     cells: Ints,
 ) -> Ints:
-    """The values ``after`` in an order in which, inside each cell, as many rows as possible keep
-    the value that they had ``before``.
-    """
+    """``after``, with as many rows of each cell as possible on their value of ``before``."""
     rows = len(before)
     width = max(int(before.max(initial=0)), int(after.max(initial=0))) + 1
     # Number every value by its cell, its code, and how many such values come earlier. Numbers that
@@ -397,9 +393,7 @@ def _spread_distinct(codes: Ints, cells: Ints) -> Ints:
 
 
 def total_variation(reference: Ints, values: Ints, group: Ints) -> Floats:
-    """For each group of the codes ``values`` half the sum of how much its shares differ from those
-    of ``reference``.
-    """
+    """For each group half the sum of how much its shares differ from those of ``reference``."""
     width = int(reference.max()) + 1
     share_in_reference = np.bincount(reference) / len(reference)
     pairs, count = np.unique(group * width + values, return_counts=True)

@@ -148,9 +148,7 @@ def with_moved_to_nearest(
     target: Ints,
     moving: Bools,
 ) -> Ints:
-    """``target``, with the variants that are ``moving`` on their nearest classes (ties: the
-    first).
-    """
+    """``target``, with what is ``moving`` on its nearest class (ties: the first)."""
     moved = target.copy()
     movers = moving.nonzero()[0]
     if len(movers):
@@ -323,9 +321,7 @@ def improve_by_hill_climbing(
 
 
 def climb_hill(costs: MoveCosts, target: Ints, deadline: Deadline) -> Ints:
-    """The first part of ``improve_by_hill_climbing``, which gains most: variant after variant is
-    tried until none offers anything.
-    """
+    """The part of ``improve_by_hill_climbing`` that gains most: no pair of classes is closed."""
     return _climb(
         costs,
         target,
