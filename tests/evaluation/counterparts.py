@@ -14,16 +14,20 @@ from cloakwork.noise import reproducible
 from plan.fake_published import FakePublished
 
 
+def offering(offer: Any, **changed: Any) -> Any:
+    """The offer with other parameters."""
+    if not isinstance(offer, Offer):
+        return offer
+    return Offer(offer.params.model_copy(update=changed), offer.why)
+
+
 class NoThreshold(VariantThreshold):
     """Releases whatever has a positive noisy count."""
 
     name: ClassVar[str] = "variants/no-threshold"
 
     def meet(self, *given: Any) -> Any:
-        offer = super().meet(*given)
-        if not isinstance(offer, Offer):
-            return offer
-        return Offer(offer.params.model_copy(update={"tau": 1}), offer.why)
+        return offering(super().meet(*given), tau=1)
 
 
 class TenthOfTheNoise(VariantThreshold):
@@ -33,9 +37,7 @@ class TenthOfTheNoise(VariantThreshold):
 
     def meet(self, *given: Any) -> Any:
         offer = super().meet(*given)
-        if not isinstance(offer, Offer):
-            return offer
-        return Offer(offer.params.model_copy(update={"scale": offer.params.scale / 10}), offer.why)
+        return offering(offer, scale=offer.params.scale / 10)
 
 
 class QuietTimes(TimestampLaplace):
@@ -45,13 +47,8 @@ class QuietTimes(TimestampLaplace):
 
     def offer(self, *given: Any) -> Any:
         offer = super().offer(*given)
-        if not isinstance(offer, Offer):
-            return offer
-        scales = {
-            "start_scale": offer.params.start_scale / 5,
-            "gap_scale": offer.params.gap_scale / 5,
-        }
-        return Offer(offer.params.model_copy(update=scales), offer.why)
+        scales = ("start_scale", "gap_scale")
+        return offering(offer, **{name: getattr(offer.params, name) / 5 for name in scales})
 
 
 class RawCounts(FakePublished):

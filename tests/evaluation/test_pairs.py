@@ -7,6 +7,7 @@ import pytest
 
 from cloakwork.accounting.calibrate import partition_threshold, threshold_delta
 from cloakwork.errors import MechanismError
+from cloakwork.evaluation import pairs
 from cloakwork.evaluation.dp_audit import (
     HalfLine,
     OneOf,
@@ -15,43 +16,50 @@ from cloakwork.evaluation.dp_audit import (
     ratio_sets,
     single_outcomes,
 )
-from cloakwork.evaluation.pairs import PairAudit
+from cloakwork.evaluation.one_mechanism import mechanism_of
+from cloakwork.evaluation.pairs import audit_pair
 from cloakwork.noise import reproducible
 from cloakwork.testing import audit_mechanism
 from evaluation.counterparts import _counterparts, _seeded  # noqa: F401 - fixtures
 
-RUNS = {"variants": 300, "timestamps": 100}
-"""Each run of times is on fifty cases alike."""
+CLAIM = {"epsilon": 1.0, "delta": 1e-3}
 
 
-def audited(name: str) -> tuple[PairAudit, ...]:
-    return audit_mechanism(name, epsilon=1.0, delta=1e-3, runs=RUNS[name.partition("/")[0]])
+@pytest.fixture(autouse=True)
+def many_copies(monkeypatch):
+    """A run on times is on so many cases alike: ten of them show what 100 on 50 cases would."""
+    monkeypatch.setattr(pairs, "COPIES", 500)
 
 
 @pytest.mark.parametrize(
-    ("name", "bound"), [("variants/threshold", 0.0), ("timestamps/laplace", 0.5)]
+    ("name", "runs", "bound"), [("variants/threshold", 120, 0.0), ("timestamps/laplace", 10, 0.5)]
 )
-def test_what_keeps_its_claim_passes(name: str, bound: float) -> None:
+def test_what_keeps_its_claim_passes(name, runs, bound):
     """And something is seen, so the pairs are not idle."""
-    found = audited(name)
+    found = audit_mechanism(name, **CLAIM, runs=runs)
     assert all(item.result.passed for item in found)
     assert max(item.result.epsilon_lower_bound for item in found) > bound
 
 
 @pytest.mark.parametrize(
-    ("name", "pairs"),
+    ("name", "runs", "made_for_it"),
     [
-        ("variants/no-threshold", ["variant of its own"]),
-        ("variants/a-tenth", ["one case more on a variant"]),
-        ("timestamps/quiet", ["middle of three times", "one edge of the bounds"]),
+        ("variants/no-threshold", 150, ["variant of its own"]),
+        ("variants/a-tenth", 150, ["one case more on a frequent variant"]),
+        ("timestamps/quiet", 10, ["middle of three times", "one edge of the bounds"]),
     ],
 )
-def test_a_broken_counterpart_is_found_on_the_pairs_made_for_it(
-    name: str, pairs: list[str]
-) -> None:
-    found = audited(name)
-    for pair in pairs:
-        assert [item.result.passed for item in found if pair in item.pair] == [False], found
+def test_a_broken_counterpart_is_found_on_the_pairs_made_for_it(name, runs, made_for_it):
+    """By half more than the claim at least: each run of one side tells it from the other."""
+    claims = pairs._claims_to_audit(mechanism_of(name), 1.0, 1e-3, {})
+    known = [(pair, claim) for claim in claims for pair in claim.pairs]
+    for words in made_for_it:
+        ((pair, claim),) = [each for each in known if words in each[0].name]
+        found = audit_pair(
+            pair, claim.prepared.runner, runs=runs, claim=1.0, delta=claim.delta
+        ).result
+        assert not found.passed, found
+        assert found.epsilon_lower_bound > 1.5, found
 
 
 def test_other_mechanisms_are_refused() -> None:

@@ -43,12 +43,9 @@ def reported_epsilon(rate: float, multiplier: float, steps: int, delta: float) -
     ``multiplier`` times the clip on each sum (Mironov, Talwar, Zhang 2019, section 3.3; the
     conversion of Mironov 2017, proposition 3).
     """
-    best = math.inf
-    for order in _ORDERS.tolist():
-        # Moments add up over steps; each order gives an epsilon, and the least of them is reported.
-        divergence = steps * _renyi_divergence(rate, multiplier, order)
-        best = min(best, divergence + math.log(1 / delta) / (order - 1))
-    return best
+    # Moments add up over steps; each order gives an epsilon, and the least of them is reported.
+    divergences = steps * _renyi_divergences(rate, multiplier)
+    return float((divergences + math.log(1 / delta) / (_ORDERS - 1)).min())
 
 
 @cache
@@ -67,33 +64,39 @@ def noise_multiplier(rate: float, steps: int, epsilon: float, delta: float) -> f
     return high
 
 
-def _renyi_divergence(rate: float, multiplier: float, order: int) -> float:
-    """Of one sampled sum, of order a, rate q and multiplier s: the logarithm of the sum over k of
-    C(a,k) (1-q)^(a-k) q^k e^((k^2-k)/(2 s^2)), over a - 1.
+def _renyi_divergences(rate: float, multiplier: float) -> Floats:
+    """Of one sampled sum, at each of the orders a, for rate q and multiplier s: the logarithm of
+    the sum over k of C(a,k) (1-q)^(a-k) q^k e^((k^2-k)/(2 s^2)), over a - 1.
     """
     # Without sampling it is the divergence of the Gaussian mechanism.
     if rate >= 1:
-        return order / (2 * multiplier**2)
-    ways = _log_factorials(order)
+        return _ORDERS / (2 * multiplier**2)
+    ways, drawn, left = _binomials()
     # All terms in logarithms: binomials and exponentials overflow.
-    drawn = np.arange(order + 1)
     logs = (
-        ways[order]
-        - ways[drawn]
-        - ways[order - drawn]
+        ways
         + drawn * math.log(rate)
-        + (order - drawn) * math.log1p(-rate)
+        + left * math.log1p(-rate)
         + (drawn**2 - drawn) / (2 * multiplier**2)
     )
     # The largest is taken out of the sum, so that none overflows.
-    largest = float(logs.max())
-    return max(0.0, largest + math.log(float(np.exp(logs - largest).sum()))) / (order - 1)
+    largest = logs.max(axis=1)
+    sums = np.exp(logs - largest[:, None]).sum(axis=1)
+    return np.asarray(np.maximum(0.0, largest + np.log(sums)) / (_ORDERS - 1))
 
 
-def _log_factorials(most: int) -> Floats:
-    """ln 0! to ln most!."""
-    steps = np.log(np.maximum(np.arange(most + 1), 1))
-    return np.cumsum(steps)
+@cache
+def _binomials() -> tuple[Floats, Ints, Ints]:
+    """For each order a (rows) and each k from 0 to the largest: ln C(a,k), which is -infinity for k
+    above a; k; and a - k, at least 0.
+    """
+    logarithms = np.log(np.maximum(np.arange(_ORDERS[-1] + 1), 1))
+    factorials = np.cumsum(logarithms)
+    drawn = np.arange(_ORDERS[-1] + 1)[None, :]
+    order = _ORDERS[:, None]
+    left = np.maximum(order - drawn, 0)
+    ways = factorials[order] - factorials[drawn] - factorials[left]
+    return np.where(drawn <= order, ways, -np.inf), drawn, left
 
 
 Epochs = Annotated[int, Field(ge=1, le=100_000)]

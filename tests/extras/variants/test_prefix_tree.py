@@ -1,7 +1,6 @@
 """The prefix tree: what it counts, keeps and releases, and what it refuses."""
 
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,109 +8,78 @@ from hypothesis import strategies as st
 from cloakwork.accounting.events import cost, delta_at
 from cloakwork.base.costs import Composed, DiscreteGaussian, DiscreteLaplace, Repeated
 from cloakwork.base.facts import Facts, Unit
-from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
-from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.noise import reproducible, secret
-from cloakwork_extras.trees.prefix_tree import PrefixTree, TreeParams
+from cloakwork_extras.trees.prefix_tree import PrefixTree
 from cloakwork_extras.trees.tree import Stage, TreeGrowth, cost_of, grow_tree
 from conftest import runs
-from measuring import kernel_on, release
+from extras.variants.tried import FACTS, PLENTY, Tried, histogram
+from measuring import kernel_on
 
-TREE = PrefixTree()
-
-FACTS = Facts(alphabet=("a", "b", "c"), longest_case=4)
-
-
-def goal(epsilon=1.0, delta=1e-3):
-    """Unchecked: ``PLENTY`` is more than a policy may ask for."""
-    kind = "differential-privacy"
-    return DifferentialPrivacy.model_construct(
-        kind=kind, epsilon=epsilon, delta=delta, over=("control-flow",), neighbours="unbounded"
-    )
+TREE = Tried(PrefixTree())
+WHOLE = {("a", "b"): 40, ("a",): 7, ("a", "b", "c"): 3, ("c", "c", "c", "c"): 11}
+CUT = {("a", "b", "c", "a"): 50, ("a", "b"): 30, ("b",): 20}
+THREE = {("a", "a"): 30, ("b", "a"): 20, ("c", "a"): 10}
 
 
-def offered(facts=FACTS, epsilon=1.0, delta=1e-3, **options) -> TreeParams:
-    answer = TREE.offer(goal(epsilon, delta), facts, options)
-    assert isinstance(answer, Offer), answer
-    return answer.params
-
-
-def histogram(rows):
-    return pl.DataFrame(
-        {"variant": list(map(list, rows)), "cases": list(rows.values())},
-        schema=VARIANT_COUNTS_SCHEMA,
-    )
-
-
-def run(rows, params, noise=None):
-    table = release(TREE, params, histogram(rows), noise or secret()).table
-    return {tuple(variant): cases for variant, cases in table.rows()}
-
-
-PLENTY = {"epsilon": 2_000.0, "delta": 0.0}
-"""A budget at which no noise is drawn but for e**-128: its scale is 1/128."""
-
-
-def test_without_noise_to_speak_of_the_log_comes_back():
-    rows = {("a", "b"): 40, ("a",): 7, ("a", "b", "c"): 3, ("c", "c", "c", "c"): 11}
-    assert run(rows, offered(**PLENTY, threshold=1)) == rows
-
-
-def test_cases_beyond_the_length_are_cut_and_released_as_no_variant():
-    rows = {("a", "b", "c", "a"): 50, ("a", "b"): 30, ("b",): 20}
-    # Fifty cases begin with a, b and end nowhere: what is left below a, b takes them over.
-    assert run(rows, offered(**PLENTY, length=2, threshold=1)) == {("a", "b"): 80, ("b",): 20}
-
-
-def test_labels_that_are_not_declared_are_passed_over():
-    assert run({("a", "x", "b"): 9, ("x",): 5}, offered(**PLENTY, threshold=1)) == {("a", "b"): 9}
-
-
-def test_at_most_so_many_prefixes_are_kept():
-    rows = {("a", "a"): 30, ("b", "a"): 20, ("c", "a"): 10}
-    assert set(run(rows, offered(**PLENTY, threshold=1, prefixes=2))) == {("a", "a"), ("b", "a")}
+@pytest.mark.parametrize(
+    ("rows", "options", "expected"),
+    [
+        (WHOLE, {}, WHOLE),
+        # Fifty cases begin with a, b and end nowhere: what is left below a, b takes them over.
+        (CUT, {"length": 2}, {("a", "b"): 80, ("b",): 20}),
+        ({("a", "x", "b"): 9, ("x",): 5}, {}, {("a", "b"): 9}),
+        (THREE, {"prefixes": 2}, {("a", "a"): 30, ("b", "a"): 20}),
+    ],
+    ids=["the log comes back", "cases are cut", "undeclared labels", "the most frequent prefixes"],
+)
+def test_without_noise_to_speak_of_the_log_comes_back(rows, options, expected):
+    """What is beyond the length, not declared or too much is left out."""
+    found = TREE.released(rows, TREE.offered(**PLENTY, threshold=1, **options))
+    assert found.keys() == expected.keys()
+    if "prefixes" not in options:
+        assert found == expected
 
 
 def test_no_more_cases_are_released_than_there_can_be():
     facts = FACTS.model_copy(update={"units_at_most": 30})
-    assert sum(run({("a",): 40, ("b",): 20}, offered(facts, **PLENTY, threshold=1)).values()) == 30
+    params = TREE.offered(facts, **PLENTY, threshold=1)
+    assert sum(TREE.released({("a",): 40, ("b",): 20}, params).values()) == 30
 
 
 def test_noise_on_an_empty_log_ends_and_keeps_to_its_bounds():
-    params = offered(epsilon=0.05, threshold=1, prefixes=20)
+    params = TREE.offered(epsilon=0.05, threshold=1, prefixes=20)
     for seed in range(20):
-        for variant, cases in run({}, params, reproducible(seed)).items():
+        for variant, cases in TREE.released({}, params, reproducible(seed)).items():
             assert 1 <= len(variant) <= 4
             assert cases >= 1
 
 
 def test_undeclared_activities_give_no_variant_that_nobody_took():
     rows = {("a", "b"): 400, ("a",): 300, ("q",): 1}
+    params = TREE.offered(Facts(longest_case=4), noise="laplace")
     for seed in range(20):
-        assert run(rows, offered(Facts(longest_case=4)), reproducible(seed)).keys() <= {
-            ("a", "b"),
-            ("a",),
-        }
+        found = TREE.released(rows, params, reproducible(seed))
+        assert found.keys() <= {("a", "b"), ("a",)}
 
 
 @given(
     st.dictionaries(
         st.lists(st.sampled_from("abcdx"), max_size=6).map(tuple), st.integers(1, 60), max_size=12
     ),
-    st.sampled_from([0.1, 1.0, 8.0]),
+    st.sampled_from([0.1, 8.0]),
     st.booleans(),
     st.integers(0, 10**6),
 )
-@settings(max_examples=runs(40))
+@settings(max_examples=runs(30))
 def test_any_log_gives_whole_counts_over_declared_activities(rows, epsilon, declared, seed):
-    params = offered(FACTS if declared else Facts(longest_case=4), epsilon, prefixes=50)
-    for variant, cases in run(rows, params, reproducible(seed)).items():
+    params = TREE.offered(
+        FACTS if declared else Facts(longest_case=4), epsilon, prefixes=50, noise="laplace"
+    )
+    labels = set("abc") if declared else {label for row in rows for label in row}
+    for variant, cases in TREE.released(rows, params, reproducible(seed)).items():
         assert cases >= 1
         assert 1 <= len(variant) <= 4
-        assert set(variant) <= (
-            set("abc") if declared else {label for row in rows for label in row}
-        )
+        assert set(variant) <= labels
 
 
 def test_noisy_counts_are_right_on_average():
@@ -126,32 +94,36 @@ def test_noisy_counts_are_right_on_average():
         grow_tree(
             kernel_on(rows, event, secret()), growth, lambda c: np.full(len(c.noisy), True)
         ).levels
-        for _ in range(550)
+        for _ in range(200)
     ]
     first = np.array([levels[0].noisy for levels in found]).mean(axis=0)
     ends = np.array([levels[1].leaf_noisy for levels in found]).mean(axis=0)
-    # Eight over the root of 550 is 0.34; seven of these.
-    assert np.abs(first - [30, 5]).max() < 2.4
-    assert np.abs(ends - [0, 5]).max() < 2.4
+    # Eight over the root of 200 is 0.57; seven of these.
+    assert np.abs(first - [30, 5]).max() < 4
+    assert np.abs(ends - [0, 5]).max() < 4
 
 
-@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
-@pytest.mark.parametrize("split", ["uniform", "geometric"])
 @pytest.mark.parametrize(
-    "facts", [FACTS, Facts(longest_case=11), Facts(unit=Unit(attribute="p", max_cases=3))]
+    ("facts", "noise", "split"),
+    [
+        (FACTS, "gaussian", "uniform"),
+        (FACTS, "laplace", "geometric"),
+        (Facts(longest_case=11), "gaussian", "geometric"),
+        (Facts(unit=Unit(attribute="p", max_cases=3)), "gaussian", "uniform"),
+        (Facts(unit=Unit(attribute="p", max_cases=3)), "laplace", "geometric"),
+    ],
 )
-def test_the_cost_is_within_the_budget_and_near_it(noise, split, facts):
-    params = offered(facts, 0.8, 1e-4, noise=noise, split=split)
-    spent = cost(TREE.step(params, facts).event, 1e-4)
+def test_the_cost_is_within_the_budget_and_near_it(facts, noise, split):
+    params = TREE.offered(facts, 0.8, 1e-4, noise=noise, split=split)
+    spent = cost(TREE.event(params, facts), 1e-4)
     assert 0.79 < spent.epsilon <= 0.8
     assert spent.delta <= 1e-4
 
 
 def test_every_level_is_charged():
-    params = offered(Facts(alphabet=("a",), longest_case=30), delta=0.0)
-    assert TREE.step(params, FACTS).event == Composed(
-        events=(Repeated(times=31, event=DiscreteLaplace(scale=31.0, sensitivity=1)),)
-    )
+    params = TREE.offered(Facts(alphabet=("a",), longest_case=30), delta=0.0)
+    levels = Repeated(times=31, event=DiscreteLaplace(scale=31.0, sensitivity=1))
+    assert TREE.event(params) == Composed(events=(levels,))
 
 
 @pytest.mark.parametrize("sigma", [0.4, 1.0, 5.0, 40.0])
@@ -177,6 +149,4 @@ def test_cases_of_one_unit_that_part_cost_no_more_than_those_that_stay_together(
     ],
 )
 def test_refusals_say_why(facts, delta, options, words):
-    answer = TREE.offer(goal(1.0, delta), facts, options)
-    assert isinstance(answer, Refusal)
-    assert words in answer.reason
+    TREE.refused(facts, delta, options, words)
