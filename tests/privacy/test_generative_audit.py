@@ -17,7 +17,6 @@ from cloakwork.noise import reproducible
 from cloakwork.testing.queries import answers_withheld
 from cloakwork_extras.networks.one_hot import Domain, domain_event
 from conftest import in_long_form
-from extras.networks.lazily import needs_torch
 from extras.networks.small_networks import (
     DOMAIN,
     GOAL,
@@ -25,6 +24,7 @@ from extras.networks.small_networks import (
     epsilon_shown,
     few_chains,
     kernel_for,
+    needs_torch,
     params_of,
     sums_of,
 )

@@ -24,12 +24,10 @@ from cloakwork.kernel.gradients import FactorMoves, Moves, clipped_factors
 from cloakwork.mechanisms.variants.markov import RemainingCases
 from cloakwork.noise import reproducible
 from cloakwork.testing import prepare
+from cloakwork_extras.networks.params import TransformerParams
 from cloakwork_extras.networks.steps import multiplier_for, steps_event
-from cloakwork_extras.networks.transformer import (
-    TransformerParams,
-    VariantTransformer,
-)
-from extras.networks.lazily import needs_torch
+from cloakwork_extras.networks.transformer import VariantTransformer
+from extras.networks.small_networks import needs_torch
 from kernel.small import kernel_of, measured
 
 pytestmark = needs_torch

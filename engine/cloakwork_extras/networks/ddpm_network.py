@@ -10,10 +10,25 @@ from torch.nn.functional import one_hot
 
 from cloakwork.base.arrays import Floats
 from cloakwork.kernel import Cases, Kernel
-from cloakwork_extras.networks.ddpm import CHAINS, LEVELS, WORK, denoiser_sizes
-from cloakwork_extras.networks.one_hot import Domain, OneHotParams, descent_of, padded
+from cloakwork_extras.networks.one_hot import (
+    CHAINS,
+    LEVELS,
+    WORK,
+    Domain,
+    OneHotParams,
+    denoiser_sizes,
+    descent_of,
+    padded,
+)
 from cloakwork_extras.networks.steps import chosen_device
-from cloakwork_extras.networks.training import Adam, Shapes, Tape, generator_of, seed_from, train
+from cloakwork_extras.networks.training import (
+    Adam,
+    Shapes,
+    Tape,
+    Training,
+    generator_of,
+    seed_from,
+)
 
 LEAST_SIGNAL, MOST_SIGNAL = 0.01, 100.0
 """The square of the signal to that of the noise, from the last level to the first."""
@@ -55,17 +70,15 @@ def trained_shares(params: OneHotParams, domain: Domain, kernel: Kernel) -> Floa
     # The last layer starts at zero, its offset at the shares that are known.
     start = shapes.initial(seed, zeros=(1,))
     start[-params.width :] = padded(np.log(domain.shares), params.width, _UNUSED)
-    weights = train(
-        kernel,
-        losses,
-        shapes,
-        start,
-        descent_of(params, domain),
-        update,
+    training = Training(
         title="denoiser",
+        losses=losses,
+        shapes=shapes,
+        descent=descent_of(params, domain),
         delta=params.delta,
         max_cases=params.max_cases,
     )
+    weights = training.run(kernel, start, update)
     network = shapes.split(update.average(weights), chosen_device())
     denoiser = VariantDenoiser(levels, network[0], network[1], domain.size)
     return denoiser.mean_shares(torch.Generator().manual_seed(seed))

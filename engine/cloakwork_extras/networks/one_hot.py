@@ -35,6 +35,7 @@ from cloakwork.mechanisms.variants.threshold import (
     threshold_event,
 )
 from cloakwork_extras.networks.steps import (
+    Shape,
     TrainsNetwork,
     least_multiplier,
     multiplier_of_mu,
@@ -287,7 +288,7 @@ class OneHotRelease(TrainsNetwork, VariantRelease[OneHotParams]):
         "rate": "the chance of a unit to be in the sample of a step (1)",
     }
     needs_delta: ClassVar[bool] = True
-    Options: type[OneHotOptions]
+    Options: type[OneHotOptions] = OneHotOptions
     learning_rates: ClassVar[LearningRates]
 
     @abstractmethod
@@ -437,10 +438,37 @@ def padded(values: Floats, width: int, padding: float) -> Floats:
     return found
 
 
-Shape = tuple[int, int]
-"""Inputs and outputs of a matrix of weights."""
+def autoencoder_sizes(params: OneHotParams) -> tuple[Shape, ...]:
+    """A row for each variant, to the code; from the code, to a number for each variant."""
+    hidden, code = params.hidden, code_size(params)
+    return (
+        (params.width, hidden),
+        (hidden + 1, code),
+        (code + 1, hidden),
+        (hidden + 1, params.width),
+    )
 
 
-def weights_of(sizes: tuple[Shape, ...]) -> int:
-    """How many weights there are in matrices of ``sizes``."""
-    return sum(inputs * outputs for inputs, outputs in sizes)
+def discriminator_sizes(params: OneHotParams) -> tuple[Shape, ...]:
+    """A row for each variant, to a score."""
+    return ((params.width, params.hidden), (params.hidden + 1, 1))
+
+
+def code_size(params: OneHotParams) -> int:
+    """How many numbers the code of a case has."""
+    return max(1, params.hidden // 2)
+
+
+def denoiser_sizes(params: OneHotParams) -> tuple[Shape, ...]:
+    """From a noisy variant, and how noisy it is, to a number for each variant."""
+    return ((params.width + 2, params.hidden), (params.hidden + 1, params.width))
+
+
+LEVELS: Final = 20
+"""Of noise."""
+
+CHAINS: Final = 1 << 15
+WORK: Final = 100_000_000
+"""How many variants are made of noise: at most ``CHAINS``, and as many as have ``WORK`` numbers
+over all levels.
+"""

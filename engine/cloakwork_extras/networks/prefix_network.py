@@ -19,9 +19,9 @@ from cloakwork.base.arrays import Bools, Floats, Ints
 from cloakwork.kernel import Cases, Descent
 from cloakwork.mechanisms.variants.chain import MarkovChain, StepFactors
 from cloakwork.mechanisms.variants.markov import RemainingCases
+from cloakwork_extras.networks.params import LAST_LAYER, TransformerParams, layer_sizes
 from cloakwork_extras.networks.steps import chosen_device
-from cloakwork_extras.networks.training import Adam, Shapes, Tape, seed_from, train
-from cloakwork_extras.networks.transformer import LAST_LAYER, TransformerParams, layer_sizes
+from cloakwork_extras.networks.training import Adam, Shapes, Tape, Training, seed_from
 
 SEEN: Final = 0.5
 """What a label that has occurred goes into the last layer as."""
@@ -184,17 +184,15 @@ def learned_factors(params: TransformerParams, remaining: RemainingCases) -> Ste
         max_cases=params.max_cases,
     )
     update = Adam(rate=params.learning / LAST_LAYER, times=params.steps)
-    weights = train(
-        remaining.kernel,
-        model.losses,
-        shapes,
-        start,
-        descent,
-        update,
+    training = Training(
         title="a model of activity sequences",
+        losses=model.losses,
+        shapes=shapes,
+        descent=descent,
         delta=params.delta,
         max_cases=params.max_cases,
     )
+    weights = training.run(remaining.kernel, start, update)
     return model.factors(update.average(weights))
 
 

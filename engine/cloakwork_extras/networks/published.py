@@ -5,128 +5,33 @@ What the papers report as epsilon, and the noise that they take for it, is for e
 itself: a model of two networks spends the reported epsilon twice.
 """
 
-import math
 from abc import abstractmethod
 from collections.abc import Mapping
-from functools import cache
-from typing import Annotated, ClassVar, Final, Literal, TypeVar
+from typing import ClassVar, Final, Literal, TypeVar
 
 import numpy as np
-from pydantic import BaseModel, Field, JsonValue
+from pydantic import JsonValue
 
-from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.arrays import Ints
 from cloakwork.base.facts import Facts
-from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Kernel, Randomness
 from cloakwork.mechanisms.base import Offer, Refusal, Theorem
 from cloakwork.mechanisms.steps import Measurement
-from cloakwork_extras.networks.steps import TrainsNetwork, require_torch
+from cloakwork_extras.networks.params import (
+    DdpmPublishedOptions,
+    DdpmPublishedParams,
+    GenerativePublishedOptions,
+    GenerativePublishedParams,
+    TravagPublishedOptions,
+    TravagPublishedParams,
+)
+from cloakwork_extras.networks.steps import TrainsNetwork, least_epsilon, require_torch
 from cloakwork_extras.published import PublishedRelease
-
-MOST_NOISE: Final = 1e6
-"""The largest noise multiplier that is searched."""
-
-_ORDERS: Final = np.array([*range(2, 65), *range(68, 129, 4), *range(144, 513, 16)])
-"""Renyi orders that are tried; the papers search 1 to 512."""
-
-_HALVINGS: Final = 40
-
-
-def least_epsilon(delta: float) -> float:
-    """What is reported for endless noise: below it no noise reaches."""
-    return math.log(1 / delta) / (int(_ORDERS[-1]) - 1)
-
-
-def reported_epsilon(rate: float, multiplier: float, steps: int, delta: float) -> float:
-    """The epsilon at ``delta`` of ``steps`` Poisson samples of ``rate``, with Gaussian noise of
-    ``multiplier`` times the clip on each sum (Mironov, Talwar, Zhang 2019, section 3.3; the
-    conversion of Mironov 2017, proposition 3).
-    """
-    # Moments add up over steps; each order gives an epsilon, and the least of them is reported.
-    divergences = steps * _renyi_divergences(rate, multiplier)
-    return float((divergences + math.log(1 / delta) / (_ORDERS - 1)).min())
-
-
-@cache
-def noise_multiplier(rate: float, steps: int, epsilon: float, delta: float) -> float:
-    """The least multiplier at which ``epsilon`` is reported, to one part in a million;
-    ``MOST_NOISE`` where none does.
-    """
-    # Bisection on a logarithmic scale.
-    low, high = 0.2, MOST_NOISE
-    for _ in range(_HALVINGS):
-        middle = math.sqrt(low * high)
-        if reported_epsilon(rate, middle, steps, delta) <= epsilon:
-            high = middle
-        else:
-            low = middle
-    return high
-
-
-def _renyi_divergences(rate: float, multiplier: float) -> Floats:
-    """Of one sampled sum, at each of the orders a, for rate q and multiplier s: the logarithm of
-    the sum over k of C(a,k) (1-q)^(a-k) q^k e^((k^2-k)/(2 s^2)), over a - 1.
-    """
-    # Without sampling it is the divergence of the Gaussian mechanism.
-    if rate >= 1:
-        return _ORDERS / (2 * multiplier**2)
-    ways, drawn, left = _binomials()
-    # All terms in logarithms: binomials and exponentials overflow.
-    logs = (
-        ways
-        + drawn * math.log(rate)
-        + left * math.log1p(-rate)
-        + (drawn**2 - drawn) / (2 * multiplier**2)
-    )
-    # The largest is taken out of the sum, so that none overflows.
-    largest = logs.max(axis=1)
-    sums = np.exp(logs - largest[:, None]).sum(axis=1)
-    return np.asarray(np.maximum(0.0, largest + np.log(sums)) / (_ORDERS - 1))
-
-
-@cache
-def _binomials() -> tuple[Floats, Ints, Ints]:
-    """For each order a (rows) and each k from 0 to the largest: ln C(a,k), which is -infinity for k
-    above a; k; and a - k, at least 0.
-    """
-    logarithms = np.log(np.maximum(np.arange(_ORDERS[-1] + 1), 1))
-    factorials = np.cumsum(logarithms)
-    drawn = np.arange(_ORDERS[-1] + 1)[None, :]
-    order = _ORDERS[:, None]
-    left = np.maximum(order - drawn, 0)
-    ways = factorials[order] - factorials[drawn] - factorials[left]
-    return np.where(drawn <= order, ways, -np.inf), drawn, left
-
-
-Epochs = Annotated[int, Field(ge=1, le=100_000)]
-
 
 GENERATIVE_OPTIONS: Final = {
     "batch": "cases in a batch, on average (64)",
 }
-
-
-class GenerativePublishedOptions(BaseModel):
-    """``epochs``: how often each network sees every case on average. ``batch``: cases in a batch on
-    average.
-    """
-
-    model_config = {"extra": "forbid", "frozen": True}
-
-    epochs: Epochs = 10
-    batch: Annotated[int, Field(ge=1, le=100_000)] = 64
-
-
-class GenerativePublishedParams(Frozen):
-    """``published`` and ``delta``: what the paper claims. ``epochs`` and ``batch``: see the
-    options.
-    """
-
-    published: Annotated[Number, Field(gt=0)]
-    delta: Annotated[Number, Field(gt=0, lt=1)]
-    epochs: Annotated[int, Field(ge=1)]
-    batch: Annotated[int, Field(ge=1)]
 
 
 P = TypeVar("P", bound=GenerativePublishedParams)
@@ -194,23 +99,6 @@ def seed_of(randomness: Randomness) -> int:
     return int(randomness.uniform(np.array([2**62], np.int64))[0])
 
 
-class TravagPublishedOptions(GenerativePublishedOptions):
-    """``epochs``: of the autoencoder; ``adversarial_epochs``: of the adversarial network. ``code``:
-    numbers that a variant is encoded in.
-    """
-
-    epochs: Epochs = 20
-    adversarial_epochs: Epochs = 10
-    code: Annotated[int, Field(ge=1, le=4096)] = 128
-
-
-class TravagPublishedParams(GenerativePublishedParams):
-    """``adversarial_epochs`` and ``code``: see the options."""
-
-    adversarial_epochs: Annotated[int, Field(ge=1)]
-    code: Annotated[int, Field(ge=1)]
-
-
 class VariantTravagPublished(GenerativePublished[TravagPublishedParams]):
     """Train an autoencoder of one-hot variants, the decoder by DP-SGD and the encoder without
     noise; then an adversarial network whose generator draws codes, the discriminator by DP-SGD.
@@ -246,22 +134,10 @@ class VariantTravagPublished(GenerativePublished[TravagPublishedParams]):
     def draw(
         self, params: TravagPublishedParams, cases: Ints, randomness: Randomness
     ) -> tuple[Ints, dict[str, JsonValue]]:
-        """By ``adversarial_networks``."""
-        from cloakwork_extras.networks import adversarial_networks as networks
+        """By an autoencoder and an adversarial network."""
+        from cloakwork_extras.networks.published_networks import draw_by_travag
 
-        return networks.train_and_draw(params, cases, seed_of(randomness))
-
-
-class DdpmPublishedOptions(GenerativePublishedOptions):
-    """``steps``: of the diffusion, from a variant to noise."""
-
-    steps: Annotated[int, Field(ge=2, le=10_000)] = 100
-
-
-class DdpmPublishedParams(GenerativePublishedParams):
-    """``steps``: see the options."""
-
-    steps: Annotated[int, Field(ge=2)]
+        return draw_by_travag(params, cases, seed_of(randomness))
 
 
 class VariantDdpmPublished(GenerativePublished[DdpmPublishedParams]):
@@ -293,7 +169,7 @@ class VariantDdpmPublished(GenerativePublished[DdpmPublishedParams]):
     def draw(
         self, params: DdpmPublishedParams, cases: Ints, randomness: Randomness
     ) -> tuple[Ints, dict[str, JsonValue]]:
-        """By ``diffusion_network``."""
-        from cloakwork_extras.networks import diffusion_network as network
+        """By a diffusion model."""
+        from cloakwork_extras.networks.published_networks import draw_by_diffusion
 
-        return network.train_and_draw(params, cases, seed_of(randomness))
+        return draw_by_diffusion(params, cases, seed_of(randomness))

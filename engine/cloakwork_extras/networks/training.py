@@ -190,46 +190,47 @@ class Adam:
         return self._sum / self._summed if self._summed else weights
 
 
-def train(
-    kernel: Kernel,
-    losses: Losses,
-    shapes: Shapes,
-    start: Floats,
-    descent: Descent,
-    update: Callable[[Floats, Floats], Floats],
-    *,
-    title: str,
-    delta: float = 0.0,
-    max_cases: int = 1,
-) -> Floats:
-    """The weights (float64, shape (shapes.size,)) after the steps of ``descent``.
-
-    ``update``: as of ``Kernel.steps``. ``title``: what is trained; ``delta``: at which it is told
-    what the steps so far have cost, which the plan charged before the first one; 0: not at all.
+@dataclass(frozen=True, slots=True)
+class Training:
+    """What is trained, and by which steps. ``title``: in words. ``delta``: at which it is told what
+    the steps so far have cost, which the plan charged before the first one; 0: not at all.
     """
-    device = chosen_device()
-    progress = _Progress(title, descent, shapes.size, delta, max_cases)
 
-    def gradient(weights: Floats, cases: Cases, step: int) -> list[Factors]:
-        tape = Tape(shapes.split(weights, device))
-        return tape.factors(losses(tape, cases, step))
+    title: str
+    losses: Losses
+    shapes: Shapes
+    descent: Descent
+    delta: float = 0.0
+    max_cases: int = 1
 
-    def updated(weights: Floats, mean: Floats) -> Floats:
-        progress.step()
-        return update(weights, mean)
+    def run(
+        self,
+        kernel: Kernel,
+        start: Floats,
+        update: Callable[[Floats, Floats], Floats],
+    ) -> Floats:
+        """The weights (float64, shape (shapes.size,)) after all steps; ``update``: as of
+        ``Kernel.steps``.
+        """
+        device = chosen_device()
+        progress = _Progress(self)
 
-    return kernel.steps(gradient, start, updated, descent)
+        def gradient(weights: Floats, cases: Cases, step: int) -> list[Factors]:
+            tape = Tape(self.shapes.split(weights, device))
+            return tape.factors(self.losses(tape, cases, step))
+
+        def updated(weights: Floats, mean: Floats) -> Floats:
+            progress.step()
+            return update(weights, mean)
+
+        return kernel.steps(gradient, start, updated, self.descent)
 
 
 @dataclass(slots=True)
 class _Progress:
     """Says how far training is: in epochs, in time, and in what is spent."""
 
-    title: str
-    descent: Descent
-    size: int
-    delta: float
-    max_cases: int
+    training: Training
     done: int = 0
     began: float = field(default_factory=monotonic)
     reported: float = field(default_factory=monotonic)
@@ -241,16 +242,16 @@ class _Progress:
         if now - self.reported < REPORTED:
             return
         self.reported = now
-        times, rate = self.descent.times, self.descent.rate
+        descent = self.training.descent
+        times, rate = descent.times, descent.rate
         left = (now - self.began) / self.done * (times - self.done)
-        epochs = f"epoch {self.done * rate:.3g} of {times * rate:.3g}"
+        spent = ""
+        if self.training.delta:
+            size = self.training.shapes.size
+            event = Repeated(times=self.done, event=descent.event(size, self.training.max_cases))
+            epsilon = cost(event, self.training.delta).epsilon
+            spent = f"epsilon {epsilon:.3g} of these steps so far, "
         say(
-            f"training {self.title}: {epochs} (step {self.done:,} of {times:,}), "
-            f"{self._spent()}about {left:,.0f} s left"
+            f"training {self.training.title}: epoch {self.done * rate:.3g} of {times * rate:.3g} "
+            f"(step {self.done:,} of {times:,}), {spent}about {left:,.0f} s left"
         )
-
-    def _spent(self) -> str:
-        if not self.delta:
-            return ""
-        event = Repeated(times=self.done, event=self.descent.event(self.size, self.max_cases))
-        return f"epsilon {cost(event, self.delta).epsilon:.3g} of these steps so far, "

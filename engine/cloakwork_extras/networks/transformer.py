@@ -13,7 +13,6 @@ from cloakwork.base.costs import Composed, Cost, PrivacyEvent
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
-from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Kernel
 from cloakwork.mechanisms.base import Offer, Options, PartOfGoal, Refusal, Theorem
@@ -21,11 +20,18 @@ from cloakwork.mechanisms.steps import Measurement
 from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork.mechanisms.variants.markov import VariantMarkov, measure_with
 from cloakwork.mechanisms.variants.markov_params import SELECTION_SHARE, MarkovParams
+from cloakwork_extras.networks.params import (
+    MOST_LABELS,
+    TransformerParams,
+    Width,
+    layer_sizes,
+)
 from cloakwork_extras.networks.steps import (
     TrainsNetwork,
     multiplier_for,
     multiplier_of_mu,
     steps_event,
+    weights_of,
 )
 
 SHARE: Final = 0.3
@@ -38,16 +44,8 @@ LEARNING: Final = 0.18
 """How far a step changes what the last layer adds to the logarithm of a share, for an input of 1.
 """
 
-LAST_LAYER: Final = 6.0
-"""How much faster the last layer learns than the others."""
-
 PLACES: Final = 64
 """Places of a case that the network learns from, at most."""
-
-MOST_LABELS: Final = 64
-"""Labels that the network tells apart; the others are one to it, those that are rarest by the noisy
-tables.
-"""
 
 ATTENTION: Final = 8
 """Numbers a place in attention, by default."""
@@ -66,7 +64,6 @@ MOST_UNITS: Final = 100_000
 """Units in a step, about: of more, each step takes a sample."""
 
 Share = Annotated[float, Field(ge=0.01, le=0.9, allow_inf_nan=False)]
-Width = Annotated[int, Field(ge=0, le=256, multiple_of=2)]
 
 
 class TransformerOptions(BaseModel):
@@ -82,51 +79,6 @@ class TransformerOptions(BaseModel):
     learning: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)] | None = None
     width: Width = ATTENTION
     places: Annotated[int, Field(ge=1, le=4096)] = PLACES
-
-
-class TransformerParams(Frozen):
-    """``markov``: how everything but the network is measured. ``steps``, ``rate``, ``multiplier``:
-    of the gradient steps (``kernel.steps``), whose clip is 1. ``labels`` and ``width``: of the
-    network; ``learning`` and ``places``: see the options. ``unit``: the attribute that names it.
-
-    ``epsilon`` and ``delta``: the target of all of it.
-    """
-
-    epsilon: Annotated[Number, Field(gt=0)]
-    delta: Annotated[Number, Field(gt=0, lt=1)]
-    unit: str | None = None
-    max_cases: Annotated[int, Field(ge=1)] = 1
-    markov: MarkovParams
-    steps: Annotated[int, Field(ge=1)]
-    rate: Annotated[Number, Field(gt=0, le=1)]
-    multiplier: Annotated[Number, Field(gt=0)]
-    learning: Annotated[Number, Field(gt=0)]
-    labels: Annotated[int, Field(ge=1, le=MOST_LABELS)]
-    width: Width
-    places: Annotated[int, Field(ge=1)]
-
-    @property
-    def size(self) -> int:
-        """How many weights the network has."""
-        return number_of_weights(self.labels, self.width)
-
-
-def number_of_weights(labels: int, width: int) -> int:
-    """Of ``PrefixNetwork``."""
-    return sum(inputs * outputs for inputs, outputs in layer_sizes(labels, width))
-
-
-def layer_sizes(labels: int, width: int) -> tuple[tuple[int, int], ...]:
-    """(inputs, outputs) of each layer of ``PrefixNetwork``, the last one at the end; the inputs
-    count the offset.
-    """
-    steps = labels + 1
-    # Labels that have occurred, the number of events, attention, and the offset.
-    last = (labels + 1 + width + 1, steps)
-    if not width:
-        return (last,)
-    attention = ((steps, width), (width + 1, 2 * width), (width + 1, width))
-    return (*attention, (2 * width + 1, width), last)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +183,7 @@ class VariantTransformer(TrainsNetwork, VariantRelease[TransformerParams]):
             multiplier = multiplier_for(
                 chosen.steps,
                 schedule.rate,
-                number_of_weights(_labels(facts), schedule.width),
+                weights_of(layer_sizes(_labels(facts), schedule.width)),
                 facts.unit.max_cases,
                 target,
                 VariantMarkov().event(tables, facts),

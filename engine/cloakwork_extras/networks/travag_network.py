@@ -11,14 +11,17 @@ from torch.nn.functional import cross_entropy, softplus
 
 from cloakwork.base.arrays import Floats
 from cloakwork.kernel import Cases, Kernel
-from cloakwork_extras.networks.one_hot import Domain, OneHotParams, descent_of, padded
-from cloakwork_extras.networks.steps import chosen_device
-from cloakwork_extras.networks.training import Adam, Shapes, Tape, seed_from, train
-from cloakwork_extras.networks.travag import (
+from cloakwork_extras.networks.one_hot import (
+    Domain,
+    OneHotParams,
     autoencoder_sizes,
     code_size,
+    descent_of,
     discriminator_sizes,
+    padded,
 )
+from cloakwork_extras.networks.steps import chosen_device
+from cloakwork_extras.networks.training import Adam, Shapes, Tape, Training, seed_from
 
 FAKES: Final = 256
 """Generated cases in a step: a fixed number."""
@@ -54,17 +57,15 @@ def _trained_decoder(params: OneHotParams, domain: Domain, kernel: Kernel) -> "D
 
     update = Adam(rate=params.learning_rate, times=params.steps)
     start = _start(params, shapes, domain, seed_from(kernel.randomness))
-    weights = train(
-        kernel,
-        losses,
-        shapes,
-        start,
-        descent_of(params, domain),
-        update,
+    training = Training(
         title="encoder and decoder",
+        losses=losses,
+        shapes=shapes,
+        descent=descent_of(params, domain),
         delta=params.delta,
         max_cases=params.max_cases,
     )
+    weights = training.run(kernel, start, update)
     # The encoder's weights come first and are of no use any more.
     return Decoder(*shapes.split(update.average(weights), chosen_device())[2:])
 
@@ -116,17 +117,15 @@ def _trained_generator(
 
     seed = seed_from(kernel.randomness)
     adversary = Adversary.of(params, shapes, decoder, seed)
-    train(
-        kernel,
-        losses,
-        shapes,
-        _with_rows(shapes, shapes.initial(seed)),
-        descent_of(params, domain),
-        adversary,
+    training = Training(
         title="discriminator",
+        losses=losses,
+        shapes=shapes,
+        descent=descent_of(params, domain),
         delta=params.delta,
         max_cases=params.max_cases,
     )
+    training.run(kernel, _with_rows(shapes, shapes.initial(seed)), adversary)
     return adversary
 
 

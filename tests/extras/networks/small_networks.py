@@ -1,6 +1,7 @@
 """What tests of generative mechanisms share: small networks, kernels that write down sums."""
 
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.registry import catalogue
 from kernel.small import kernel_of, measured
+
+needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
 
 NAMES = ("variants/travag", "variants/ddpm")
 DOMAIN = (("a", "b"), ("a",), ("c", "c", "c", "c", "c", "c"), ("rare",))

@@ -1,12 +1,11 @@
 """Networks over a finite set of variants: where the set comes from, what is charged, edge cases."""
 
-import math
-
 import numpy as np
 import pytest
 
 from cloakwork.accounting.events import cost
 from cloakwork.base.facts import Facts, Unit
+from cloakwork.kernel.books import composed
 from cloakwork.mechanisms.base import Refusal
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import reproducible
@@ -15,9 +14,11 @@ from cloakwork_extras.networks.one_hot import (
     LEAST_WIDTH,
     MOST_SELECTED,
     cases_of,
+    domain_event,
     domain_of,
+    training_event,
 )
-from extras.networks.lazily import needs_torch
+from conftest import in_long_form
 from extras.networks.small_networks import (
     DOMAIN,
     GOAL,
@@ -25,9 +26,11 @@ from extras.networks.small_networks import (
     SMALL,
     few_chains,
     kernel_for,
+    needs_torch,
     params_of,
+    sums_of,
 )
-from kernel.small import measured
+from kernel.small import Silent, measured
 from plan.conftest import ATTRIBUTES, policy_of
 
 pytestmark = [needs_torch, pytest.mark.usefixtures(few_chains.__name__)]
@@ -39,7 +42,8 @@ PERSONS = Facts(unit=Unit(attribute="case:person", max_cases=3))
     [
         ("variants/travag", Facts(), {}),
         ("variants/travag", PERSONS, {"domain": DOMAIN}),
-        ("variants/ddpm", PERSONS, {"domain": DOMAIN, "rate": 0.5}),
+        ("variants/ddpm", PERSONS, {"domain": DOMAIN}),
+        *in_long_form(("variants/ddpm", PERSONS, {"domain": DOMAIN, "rate": 0.5})),
     ],
 )
 def test_all_phases_keep_to_the_budget_closely(name, facts, options):
@@ -164,4 +168,109 @@ def test_cases_follow_shares():
     assert cases_of(np.array([0.5, 0.25, 0.25]), 10).tolist() in ([5, 2, 3], [5, 3, 2])
     assert cases_of(np.zeros(0), 0).tolist() == []
     assert cases_of(np.full(3, 1 / 3), 0).tolist() == [0, 0, 0]
-    assert math.isclose(cases_of(np.full(7, 1 / 7), 1000).sum(), 1000)
+    assert cases_of(np.full(7, 1 / 7), 1000).sum() == 1000
+
+
+def released(name, seen, seed=1, **options):
+    """Cases by variant, at a generous budget."""
+    goal = GOAL.model_copy(update={"epsilon": 8.0})
+    params = params_of(name, goal=goal, **({"steps": 40, "hidden": 8} | options))
+    kernel = kernel_for(name, params, seen, reproducible(seed))
+    found = catalogue()[name].measure(params, kernel)
+    return dict(zip(found.variants, found.cases.tolist(), strict=True))
+
+
+@pytest.fixture
+def many_chains(few_chains, diffusion, monkeypatch):
+    """So many variants made of noise that their mean shares are those that were learned."""
+    monkeypatch.setattr(diffusion, "CHAINS", 1 << 14)
+
+
+@pytest.mark.usefixtures("many_chains")
+@pytest.mark.parametrize(("name", "factor"), [("variants/travag", 1.2), ("variants/ddpm", 2)])
+def test_shares_of_a_declared_domain_are_learned(name, factor):
+    """Of many cases, at a generous budget; the number of cases is a noisy count of those inside."""
+    seen = measured([("a", "b"), ("a",), ("x", "y")], [6000, 2000, 9000])
+    found = released(name, seen, domain=DOMAIN)
+    assert sum(found.values()) == pytest.approx(8000, abs=100)
+    assert found[("a", "b")] > factor * found[("a",)] > 4 * found[("rare",)]
+
+
+@pytest.mark.usefixtures("many_chains")
+@pytest.mark.parametrize("name", NAMES)
+def test_selected_variants_keep_about_their_noisy_counts(name):
+    """Training begins there, and goes short ways."""
+    found = released(name, measured([("a", "b"), ("a",)], [600, 200]), steps=5)
+    assert found[("a", "b")] == pytest.approx(600, rel=0.05)
+    assert found[("a",)] == pytest.approx(200, rel=0.1)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_with_a_seed_is_reproducible(name):
+    """On a processor; another seed draws otherwise."""
+    seen = measured([("a", "b"), ("a",)], [60, 20])
+    first, again, other = (released(name, seen, seed, domain=DOMAIN, steps=5) for seed in (1, 1, 2))
+    assert first == again != other
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_cases_outside_of_the_domain_count_for_nothing(name):
+    """Without noise, the sums of all steps of all phases are those without such cases."""
+    params = params_of(name, domain=DOMAIN)
+    inside, both = (
+        sums_of(name, params, measured([("a",), ("b",)], counts), Silent())
+        for counts in ([5, 0], [5, 70])
+    )
+    assert len(inside) == len(catalogue()[name].sizes(params)) * params.steps
+    for one, other in zip(inside, both, strict=True):
+        assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize(("name", "phases"), [("variants/travag", 2), ("variants/ddpm", 1)])
+def test_all_phases_are_charged(name, phases):
+    """Answer by answer, as the event lists them."""
+    mechanism, params = catalogue()[name], params_of(name, domain=DOMAIN)
+    sizes = mechanism.sizes(params)
+    assert len(sizes) == phases
+    training = training_event(params, sizes)
+    listed = mechanism.step(params, Facts()).event.events
+    assert listed == (domain_event(params), training)
+    kernel = kernel_for(name, params)
+    mechanism.measure(params, kernel)
+    assert kernel.recorded == composed([domain_event(params), *training.events])
+
+
+@pytest.fixture
+def diffusion(torch):
+    from cloakwork_extras.networks import ddpm_network
+
+    return ddpm_network
+
+
+def denoiser_of(torch, diffusion, shares):
+    """A denoiser that is right where variants have these shares."""
+    first, second = torch.zeros((len(shares) + 2, 1)), torch.zeros((2, len(shares)))
+    second[-1] = shares.log()
+    return diffusion.VariantDenoiser(diffusion.Levels.geometric(), first, second, len(shares))
+
+
+def test_the_right_denoiser_draws_the_right_shares(torch, diffusion, monkeypatch):
+    """However few levels there are: within five deviations of so many chains, and what the last
+    level leaves of the variant (a hundredth of its square).
+    """
+    monkeypatch.setattr(diffusion, "CHAINS", 1 << 13)
+    shares = torch.tensor([0.6, 0.3, 0.08, 0.02])
+    found = denoiser_of(torch, diffusion, shares).mean_shares(torch.Generator().manual_seed(1))
+    assert found.sum() == pytest.approx(1)
+    assert np.abs(found - shares.numpy()).max() < 5 * np.sqrt(0.25 / 2**13) + 0.005
+
+
+def test_evidence_is_that_of_normal_noise(torch, diffusion):
+    """The chances at a level are Bayes's: prior times likelihood."""
+    denoiser = denoiser_of(torch, diffusion, torch.tensor([0.5, 0.5]))
+    noisy, level = torch.tensor([[0.3, -0.2]]), 8
+    kept = denoiser.levels.kept[level].item()
+    means = kept**0.5 * np.eye(2)
+    likelihood = np.exp(-((noisy.numpy() - means) ** 2).sum(axis=1) / (2 * (1 - kept)))
+    found = denoiser.chances(noisy, level)[0].numpy()
+    assert found == pytest.approx(likelihood / likelihood.sum(), abs=1e-6)

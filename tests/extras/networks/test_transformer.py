@@ -17,7 +17,7 @@ from cloakwork_extras.networks.transformer import (
     TransformerOptions as Options,
 )
 from contracts.sample_logs import courses_of, log_of
-from extras.networks.lazily import needs_torch
+from extras.networks.small_networks import needs_torch
 from measuring import release
 
 pytestmark = needs_torch
@@ -60,7 +60,7 @@ def test_the_budget_is_spent_and_no_more(facts, epsilon):
 def test_the_event_covers_what_is_drawn():
     """To the last answer: the same number of each kind."""
     facts = Facts(alphabet=("a", "b"))
-    params = offered(facts, epsilon=20.0, delta=1e-2)
+    params = offered(facts, epsilon=8.0, delta=1e-2)
     variants = [[*(row % 20 * "a"), "b", *(row // 20 * "ba"), "b"] for row in range(400)]
     rows = pl.DataFrame({"variant": variants, "cases": 1})
     recorded = release(VariantTransformer(), params, rows, reproducible(1)).recorded

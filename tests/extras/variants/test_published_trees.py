@@ -1,10 +1,8 @@
 """The published trees: that they do what the papers' code does, and claim nothing here."""
 
 import math
-from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
 
 from cloakwork.accounting.events import cost
@@ -16,7 +14,6 @@ from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Randomness
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP
 from cloakwork.log.formats import read_log
-from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
 from cloakwork.mechanisms.base import Offer
 from cloakwork.noise import reproducible, secret
 from cloakwork.testing import run_mechanism
@@ -29,28 +26,13 @@ from cloakwork_extras.trees.published import (
     _draw_harmful,
     noisy_as_published,
 )
-from measuring import release
+from conftest import SHARED
+from extras.variants.tried import Tried, histogram
 
 BOTH = (PublishedPrefixTree(), PublishedSacofa())
 GOAL = DifferentialPrivacy(
     kind="differential-privacy", epsilon=1.0, delta=1e-4, over=("control-flow",)
 )
-ROOT = Path(__file__).parents[3]
-REAL = next(
-    (
-        folder
-        for folder in (ROOT.parent / "shared" / "logs", ROOT / "shared" / "logs")
-        if folder.is_dir()
-    ),
-    None,
-)
-
-
-def histogram(rows):
-    return pl.DataFrame(
-        {"variant": list(map(list, rows)), "cases": list(rows.values())},
-        schema=VARIANT_COUNTS_SCHEMA,
-    )
 
 
 @pytest.mark.parametrize("mechanism", BOTH, ids=lambda mechanism: mechanism.name)
@@ -67,15 +49,12 @@ def test_nothing_is_claimed(mechanism):
 def test_without_noise_to_speak_of_the_log_comes_back(mechanism):
     """At a scale of 1/100 no noise is drawn but for e**-100."""
     rows = {("a", "b"): 40, ("a",): 7, ("a", "b", "c"): 30}
-    goal = GOAL.model_copy(update={"epsilon": 100.0})
-    params = mechanism.offer(goal, Facts(), {"length": 4, "threshold": 2}).params
-    table = release(mechanism, params, histogram(rows), secret()).table
-    assert {tuple(variant): cases for variant, cases in table.rows()} == rows
-    cut = mechanism.offer(goal, Facts(), {"length": 2, "threshold": 2}).params
-    table = release(mechanism, cut, histogram(rows), secret()).table
-    # As published: beginnings of full length are released like variants, and the end after them is
-    # never asked for.
-    assert {tuple(variant): cases for variant, cases in table.rows()} == {("a", "b"): 70, ("a",): 7}
+    tried = Tried(mechanism)
+    for length, expected in ((4, rows), (2, {("a", "b"): 70, ("a",): 7})):
+        # As published: beginnings of full length are released like variants, and the end after
+        # them is never asked for.
+        params = tried.offered(Facts(), 100.0, 1e-4, length=length, threshold=2)
+        assert tried.released(rows, params) == expected
 
 
 def test_noise_is_laplace_cut_towards_zero():
@@ -101,15 +80,8 @@ def test_rules_of_the_log_and_who_breaks_them():
     # a, b and a, c may go on; a, a repeats what never does; an END after a lacks the b that always
     # follows.
     assert (after_a > 0).tolist() == [True, False, False, True]
-    assert (
-        rules.count_violations(CandidateExtensions(np.array([[0, 1]]), np.zeros(4, np.int64), 3))
-        > 0
-    ).tolist() == [
-        True,
-        True,
-        True,
-        False,
-    ]
+    after_ab = CandidateExtensions(np.array([[0, 1]]), np.zeros(4, np.int64), 3)
+    assert (rules.count_violations(after_ab) > 0).tolist() == [True, True, True, False]
 
 
 def test_how_many_harmful_ones_are_drawn():
@@ -130,16 +102,13 @@ def test_how_many_harmful_ones_are_drawn():
     ],
 )
 def test_published_figures_come_out_on_the_same_log(name, options, similarity, true, fake):
-    if REAL is None:
+    path = SHARED / "logs" / "bpic2013_incidents.xes.gz"
+    if not path.is_file():
         pytest.skip("the real logs are not there")
-    log = read_log(
-        REAL / "bpic2013_incidents.xes.gz", keep=lambda column: column in (ACTIVITY, TIMESTAMP)
-    )
-    noise = reproducible(1)
-    release = variants_of_log(
-        run_mechanism(name, log, noise=noise, epsilon=1.0, delta=1e-4, length=13, **options)
-    )
-    source = variants_of_log(log)
+    log = read_log(path, keep=lambda column: column in (ACTIVITY, TIMESTAMP))
+    budget = {"epsilon": 1.0, "delta": 1e-4}
+    made = run_mechanism(name, log, noise=reproducible(1), **budget, length=13, **options)
+    source, release = variants_of_log(log), variants_of_log(made)
     found = len(true_variants(source, release))
     assert abs(relative_log_similarity(source, release) - similarity) < 0.01
     assert abs(found - true) < 25

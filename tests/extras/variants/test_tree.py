@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,7 +18,6 @@ from cloakwork.base.facts import Facts
 from cloakwork.errors import PlanUnsound
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import ONE, Entries, Kernel, Laplace, Randomness
-from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
 from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.steps import Measurement
 from cloakwork.noise import reproducible, secret
@@ -38,6 +36,7 @@ from cloakwork_extras.trees.tree import (
     tail_probability,
 )
 from conftest import runs
+from extras.variants.tried import histogram
 from measuring import kernel_on, release
 
 
@@ -132,22 +131,18 @@ def counted_by_hand(
 
 
 @given(ROWS, st.integers(1, 5), st.integers(2, 12), st.booleans())
-@settings(max_examples=runs(60))
+@settings(max_examples=runs(40))
 def test_a_tree_without_noise_to_speak_of_is_that_of_a_count_by_hand(
     rows: dict[tuple[str, ...], int], length: int, least: int, declared: bool
 ) -> None:
     """Over declared activities, where x is none, and where none are declared."""
-    histogram = pl.DataFrame(
-        {"variant": list(map(list, rows)), "cases": list(rows.values())},
-        schema=VARIANT_COUNTS_SCHEMA,
-    )
     shape = (Stage(levels=length + 1, scale=QUIET),)
     alphabet = ("c", "a", "b") if declared else None
     delta = Laplace(QUIET).selection_delta(least, ONE, 1)
     growth = TreeGrowth(shape, "laplace", 100, alphabet, (least,), 0.0 if declared else delta)
     hidden = EpsilonDelta(epsilon=0.0, delta=delta)
     event = Composed(events=(cost_of(shape, "laplace", 1), hidden))
-    kernel = kernel_on(histogram, event, secret())
+    kernel = kernel_on(histogram(rows), event, secret())
     tree = grow_tree(kernel, growth, lambda found: found.noisy >= least)
     paths: list[tuple[str, ...]] = [()]
     levels = []
@@ -161,9 +156,7 @@ def test_a_tree_without_noise_to_speak_of_is_that_of_a_count_by_hand(
     assert levels == counted_by_hand(rows, length, least, alphabet)
 
 
-LOG = pl.DataFrame(
-    {"variant": [["a", "b", "a"], ["a"]], "cases": [900, 700]}, schema=VARIANT_COUNTS_SCHEMA
-)
+LOG = histogram({("a", "b", "a"): 900, ("a",): 700})
 DECLARED, UNDECLARED = Facts(alphabet=("a", "b"), longest_case=2), Facts(longest_case=2)
 Params = Any
 
