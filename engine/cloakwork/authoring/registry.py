@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from importlib.metadata import version as version_of
 from typing import Any, Final
 
 from pydantic import JsonValue, ValidationError
@@ -23,6 +22,7 @@ from cloakwork.authoring.versions import (
     versions_of,
 )
 from cloakwork.base.errors import CloakworkError, FileProblem, LogError, NotApproved, PolicyError
+from cloakwork.base.text import version_of
 from cloakwork.ledger.journal import Entry
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.log.formats.options import mapped_columns

@@ -10,13 +10,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from importlib.metadata import version as version_of
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AwareDatetime, Field, ValidationError
 
 from cloakwork.base.errors import LedgerError, PolicyError
 from cloakwork.base.quantities import Frozen
+from cloakwork.base.text import version_of
 from cloakwork.ledger.journal import Entry, EventKind
 from cloakwork.plan.policies import parse_policy
 from cloakwork.policy.load import digest

@@ -1,6 +1,10 @@
-"""Texts as messages show them: names from outside in one line, names in a list, sizes in units."""
+"""Texts as messages show them: names from outside in one line, names in a list, sizes in units,
+versions of packages.
+"""
 
 from collections.abc import Iterable
+from functools import cache
+from importlib.metadata import version
 from typing import Final
 
 SIZES: Final = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
@@ -49,3 +53,12 @@ def size_text(size: int) -> str:
         if size % SIZES[unit] == 0:
             return f"{size // SIZES[unit]} {unit}"
     return f"{size:,} bytes"
+
+
+@cache
+def version_of(package: str) -> str:
+    """The version of an installed package; raises PackageNotFoundError where it is not installed.
+
+    Asked once a process: the metadata of a package is parsed anew by each call of ``version``.
+    """
+    return version(package)

@@ -19,7 +19,6 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
-from importlib.metadata import version as version_of
 from pathlib import Path
 from string import ascii_lowercase
 from typing import Any, Final, Literal
@@ -27,6 +26,7 @@ from typing import Any, Final, Literal
 from cloakwork.base.costs import Charge, Cost, Currency
 from cloakwork.base.errors import LedgerError
 from cloakwork.base.files import data_home, home, private_secret, secret_made_once
+from cloakwork.base.text import version_of
 from cloakwork.ledger.account import (
     Account,
     Balance,

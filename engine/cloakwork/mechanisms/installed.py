@@ -4,7 +4,7 @@ their code is loaded.
 
 from collections.abc import Mapping
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import Distribution, EntryPoint, entry_points
 from typing import Final
 
 from cloakwork.base.globs import is_glob
@@ -74,7 +74,13 @@ def installed_entries() -> tuple[EntryPoint, ...]:
 
 def is_ours(entry: EntryPoint) -> bool:
     """Whether Cloakwork's own distribution registers it."""
-    return entry.dist is not None and entry.dist.name == "cloakwork"
+    return entry.dist is not None and _name_of(entry.dist) == "cloakwork"
+
+
+@cache
+def _name_of(package: Distribution) -> str:
+    # Each question for the name parses the whole metadata of a package.
+    return package.name
 
 
 def installed_names() -> frozenset[str]:

@@ -2,12 +2,12 @@
 again from scratch: whatever it states must be what its policy implies.
 """
 
-from importlib.metadata import version
 from pathlib import Path
 
 from cloakwork.base.errors import CloakworkError, PlanImpossible, PlanMoved, PlanUnsound
 from cloakwork.base.facts import Facts
 from cloakwork.base.records import stated, without_prose
+from cloakwork.base.text import version_of
 from cloakwork.mechanisms.profile import Profile
 from cloakwork.mechanisms.registry import catalogue as all_mechanisms
 from cloakwork.plan.budget import facts_in_window
@@ -76,7 +76,7 @@ def make_plan(
     if causes:
         raise PlanImpossible(causes, policy=describe_version(policy))
     return Plan(
-        engine=version("cloakwork"),
+        engine=version_of("cloakwork"),
         policy=policy,
         policy_digest=digest(policy),
         facts=facts,

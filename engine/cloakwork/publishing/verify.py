@@ -36,7 +36,6 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -57,6 +56,7 @@ from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.base.naming import CASE_ID
 from cloakwork.base.notebook_html import listing, paragraph, shown, table
 from cloakwork.base.records import stated
+from cloakwork.base.text import version_of
 from cloakwork.guarantees import Guarantee, short_description
 from cloakwork.kernel import Books
 from cloakwork.ledger.advisories import AdvisoryMatch, advisories_for
@@ -505,7 +505,7 @@ def _fits_planned(recorded: PrivacyEvent, planned: PrivacyEvent) -> bool:
 def check_proof(plan: Plan) -> Check:
     """Whether every claim can be derived from the steps, by this version alone."""
     # Each version computes its own costs.
-    here, hint = version("cloakwork"), ""
+    here, hint = version_of("cloakwork"), ""
     if plan.engine != here:
         hint = f" (made by Cloakwork {plan.engine}, this is {here}: verify with that version)"
     try:

@@ -273,28 +273,22 @@ def without_controls(text: str) -> str:
     >>> without_controls("a\\u202eb")
     'a[U+202E]b'
     """
-    # Most pages are plain, and are not looked at letter by letter.
-    if text.isascii() and text.replace("\n", "").isprintable():
-        return text
     # Unicode's categories C*: controls, marks of direction, and what is no letter at all.
-    return "".join(
-        letter
-        if letter == "\n" or letter in _JOINERS or unicodedata.category(letter)[0] != "C"
-        else _by_number(letter)
-        for letter in text
-    )
+    unseen = (letter for letter in set(text) if unicodedata.category(letter)[0] == "C")
+    return _by_number(text, frozenset(unseen) - _JOINERS - {"\n"})
 
 
 def with_common_letters(text: str) -> str:
     """The text; characters beyond Latin, Greek and Cyrillic by their number, some signs apart."""
-    return "".join(
-        letter if ord(letter) < _LAST_LETTER or letter in _SIGNS else _by_number(letter)
-        for letter in without_controls(text)
-    )
+    shown = without_controls(text)
+    rare = (letter for letter in set(shown) if ord(letter) >= _LAST_LETTER)
+    return _by_number(shown, frozenset(rare) - _SIGNS)
 
 
-def _by_number(letter: str) -> str:
-    return f"[U+{ord(letter):04X}]"
+def _by_number(text: str, hidden: frozenset[str]) -> str:
+    # A page has few different letters, so that each is judged once and not at every place.
+    numbers = {ord(letter): f"[U+{ord(letter):04X}]" for letter in hidden}
+    return text.translate(numbers) if numbers else text
 
 
 def templates_of(package: str) -> "Environment":

@@ -6,7 +6,7 @@ import platform
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -17,6 +17,7 @@ from cloakwork.base.facts import unit_name
 from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.base.naming import ACTIVITY, CASE_ID, TIMESTAMP
 from cloakwork.base.quantities import Duration, Frozen
+from cloakwork.base.text import version_of
 from cloakwork.evaluation.control_flow import FlowGraph
 from cloakwork.evaluation.risk_figures import RiskReport
 from cloakwork.evaluation.times import ShareCurve
@@ -112,7 +113,7 @@ def origin_of(plan: Plan) -> RunOrigin:
     for name in _PACKAGES:
         # A package that is not installed took no part in the run.
         with suppress(PackageNotFoundError):
-            packages[name] = version(name)
+            packages[name] = version_of(name)
     return RunOrigin(
         engine=f"cloakwork {plan.engine}, in memory",
         python=f"{platform.python_implementation()} {platform.python_version()}",

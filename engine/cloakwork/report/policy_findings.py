@@ -9,11 +9,11 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
+from cloakwork.base.text import version_of
 from cloakwork.policy.advice import (
     ADVICE_RULES,
     LEDGER_RULES,
@@ -146,7 +146,7 @@ def sarif(found: Iterable[Annotation], rules: Mapping[str, AdviceRule]) -> dict[
     names = list(rules)
     driver = {
         "name": "Cloakwork",
-        "version": version("cloakwork"),
+        "version": version_of("cloakwork"),
         "rules": [
             {
                 "id": name,

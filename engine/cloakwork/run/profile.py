@@ -1,10 +1,9 @@
 """Measuring the DP profile that a policy buys."""
 
-from importlib.metadata import version
-
 import polars as pl
 
 from cloakwork.base.costs import Cost
+from cloakwork.base.text import version_of
 from cloakwork.engines.measured import measured_of
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.kernel import Books, Kernel
@@ -91,7 +90,7 @@ def measure(
         raise
     reservation.commit()
     return Profile(
-        engine=version("cloakwork"),
+        engine=version_of("cloakwork"),
         dataset=policy.metadata.dataset,
         window=window,
         release=reservation.id,

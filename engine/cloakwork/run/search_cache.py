@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
-from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from time import time
@@ -29,6 +28,7 @@ from pydantic import BaseModel
 from cloakwork.base.errors import OutputError
 from cloakwork.base.files import data_home, secret_made_once
 from cloakwork.base.progress import say
+from cloakwork.base.text import version_of
 from cloakwork.mechanisms.steps import Decision, RewriteStep
 from cloakwork.noise import Noise
 
@@ -212,7 +212,7 @@ def _engine() -> tuple[str, str]:
     modules = (file for file in files(_SEARCHING_CODE).iterdir() if file.name.endswith(".py"))
     for module in sorted(modules, key=lambda file: file.name):
         code.update(hashlib.sha256(module.read_bytes()).digest())
-    return version("cloakwork"), code.hexdigest()
+    return version_of("cloakwork"), code.hexdigest()
 
 
 def _content_of(path: Path) -> bytes:
