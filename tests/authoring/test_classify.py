@@ -35,7 +35,7 @@ def log_of(cases: list[list[tuple[str, str | None]]]) -> EventLog:
 
 
 @given(CASES)
-def test_figures_agree_with_a_count_by_hand(cases: list[list[tuple[str, str | None]]]) -> None:
+def test_figures_agree_with_a_count_by_hand(cases):
     """Filled, distinct, cases, alone, least, constant in a case."""
     (found,) = figures_of(log_of(cases))
     held = [{value for _, value in events if value is not None} for events in cases]
@@ -65,7 +65,7 @@ def only(values: list[object]) -> Figures:
     return figures_of(EventLog.from_polars(frame))[0]
 
 
-def test_text_that_reads_as_something_else_is_that() -> None:
+def test_text_that_reads_as_something_else_is_that():
     """Many logs hold numbers and times as text."""
     assert only(["1", "2"]).type == "whole number"
     assert only(["1.5", "2"]).type == "number"
@@ -74,7 +74,7 @@ def test_text_that_reads_as_something_else_is_that() -> None:
     assert only([True, False]).type == "truth value"
 
 
-def test_a_copy_of_the_activity_is_found_though_values_are_missing() -> None:
+def test_a_copy_of_the_activity_is_found_though_values_are_missing():
     """Where there is a value, it is the activity's."""
     assert only(["a", None, "a"]).copies == "concept:name"
     assert only(["a", "b", "a"]).copies is None
@@ -112,24 +112,24 @@ OTHERS = (
 
 
 @pytest.mark.parametrize("text", PEOPLE)
-def test_people_are_seen(text: str) -> None:
+def test_people_are_seen(text):
     """Names, initials, titles, logins, addresses, numbers of staff; accents do not matter."""
     assert looks_like_a_person(text)
 
 
 @pytest.mark.parametrize("text", OTHERS)
-def test_other_things_are_not(text: str) -> None:
+def test_other_things_are_not(text):
     """Places, states, codes, sentences."""
     assert not looks_like_a_person(text)
 
 
-def test_a_share_of_nothing_is_none() -> None:
+def test_a_share_of_nothing_is_none():
     """A column without values."""
     assert share_like_people(pl.Series([], dtype=pl.String)) == 0
     assert share_like_people(pl.Series(["Anna", "Ward A"])) == 0.5
 
 
-def test_people_are_found_whatever_the_column_is_called() -> None:
+def test_people_are_found_whatever_the_column_is_called():
     """Those who work on many cases are staff; those whom a case is about, identifiers."""
     frame = rich_log().to_polars()
     names = ["Anna Berg", "Peter Vos", "Maria Roth", "Erik Holm", "Paul Lang", "Jan Smit"]
@@ -155,18 +155,18 @@ def _letters() -> list[str]:
 PROPOSALS = {each.name: each for each in map(classify, figures_of(rich_log()))}
 
 
-def test_every_attribute_is_classified() -> None:
+def test_every_attribute_is_classified():
     """All but the three standard ones."""
     assert list(PROPOSALS) == [name for name in rich_log().columns if name in NATURES]
 
 
 @pytest.mark.parametrize(("name", "nature"), NATURES.items())
-def test_each_nature_is_found(name: str, nature: str) -> None:
+def test_each_nature_is_found(name, nature):
     """By name, by what repeats, by how many cases share a value."""
     assert PROPOSALS[name].nature == nature, PROPOSALS[name]
 
 
-def test_what_identifies_is_an_identifier() -> None:
+def test_what_identifies_is_an_identifier():
     """Whatever the reason: a copy of the case id, a mail address, a name of staff, free text."""
     identifiers = {each.name for each in PROPOSALS.values() if each.role == "identifier"}
     assert identifiers == {
@@ -181,18 +181,18 @@ def test_what_identifies_is_an_identifier() -> None:
     }
 
 
-def test_reasons_hold_no_value_and_no_figure() -> None:
+def test_reasons_hold_no_value_and_no_figure():
     """They stand in the policy, which is published."""
     for proposal in PROPOSALS.values():
         assert not any(character.isdigit() for character in proposal.reason), proposal.reason
 
 
-def test_an_empty_log_is_classified() -> None:
+def test_an_empty_log_is_classified():
     """No case, no attribute."""
     assert figures_of(EventLog.empty()) == ()
 
 
-def test_an_author_may_say_otherwise() -> None:
+def test_an_author_may_say_otherwise():
     """The role decides what becomes of it."""
     changed: Proposal = PROPOSALS["kind"].with_role("identifier")
     assert changed.role == "identifier" and not changed.may_be_released
@@ -207,7 +207,7 @@ WHO_IT_WAS = {
 
 
 @pytest.mark.parametrize("nature", WHO_IT_WAS)
-def test_names_in_other_languages_tell_persons(nature: str) -> None:
+def test_names_in_other_languages_tell_persons(nature):
     """Also where each value is frequent, and would pass for harmless by its figures."""
     frequent = PROPOSALS["kind"].figures
     for name in WHO_IT_WAS[nature]:
@@ -238,7 +238,7 @@ IDENTIFYING = {
 
 
 @pytest.mark.parametrize("name", ["receipt.xes.gz", "production.xes.gz"])
-def test_identifiers_of_real_logs_are_found(name: str) -> None:
+def test_identifiers_of_real_logs_are_found(name):
     """Each that a person would call one, and no other; the table in docs/tutorial.md has all."""
     from cloakwork.log.formats import read_log
 
@@ -249,6 +249,6 @@ def test_identifiers_of_real_logs_are_found(name: str) -> None:
     assert {each.name for each in found if each.role == "identifier"} == set(IDENTIFYING[name])
 
 
-def test_few_cases_single_out() -> None:
+def test_few_cases_single_out():
     """A value that few hold is told by who has any."""
     assert PROPOSALS["case:odd"].figures.cases < FEW_CASES

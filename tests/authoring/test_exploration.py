@@ -1,7 +1,5 @@
 """What ``explore`` shows of a log."""
 
-from pathlib import Path
-
 import polars as pl
 import pytest
 
@@ -14,7 +12,7 @@ from cloakwork.plan.policies import parse_policy
 RICH = rich_log()
 
 
-def test_it_is_what_suggest_sees() -> None:
+def test_it_is_what_suggest_sees():
     """A row an attribute, the counts of the log, and the policy itself."""
     found = cloakwork.explore(RICH)
     assert (found.cases, found.events, found.activities, found.variants) == (60, 180, 3, 3)
@@ -28,7 +26,7 @@ def test_it_is_what_suggest_sees() -> None:
         parse_policy(found.suggest(dataset="d", owner="o").text)
 
 
-def test_notebooks_show_that_it_is_internal() -> None:
+def test_notebooks_show_that_it_is_internal():
     """With names that try to be markup."""
     frame = RICH.to_polars().with_columns(pl.lit("x").alias("<script>alert(1)</script>\u202e"))
     html = cloakwork.explore(frame)._repr_html_()
@@ -36,7 +34,7 @@ def test_notebooks_show_that_it_is_internal() -> None:
     assert "&lt;script&gt;" in html
 
 
-def test_any_kind_of_log_is_taken(tmp_path: Path) -> None:
+def test_any_kind_of_log_is_taken(tmp_path):
     """A path, a table of polars or pandas; nothing else."""
     path = tmp_path / "log.csv"
     path.write_text("case_id,activity,timestamp\n1,a,2024-01-01 10:00:00\n", "utf-8")

@@ -24,7 +24,7 @@ def said(rules: str) -> dict[str, str]:
     return {str(advice.steps[-1]): advice.message for advice in found}
 
 
-def test_an_attribute_that_the_log_lacks_is_named() -> None:
+def test_an_attribute_that_the_log_lacks_is_named():
     """``age`` was ``case:age``, and nobody saw."""
     found = said("    age: {treatment: drop}\n    orgresource: {treatment: drop}\n")
     assert found == {
@@ -33,13 +33,13 @@ def test_an_attribute_that_the_log_lacks_is_named() -> None:
     }
 
 
-def test_a_column_that_is_taken_is_not_proposed() -> None:
+def test_a_column_that_is_taken_is_not_proposed():
     """Whoever named it meant something else."""
     found = said('    age: {treatment: drop}\n    "case:age": {treatment: drop}\n')
     assert "case:age" not in found["age"]
 
 
-def test_odd_names_are_no_globs() -> None:
+def test_odd_names_are_no_globs():
     """A name with brackets or blanks is read as it stands."""
     rules = '    "[case]:age": {treatment: drop}\n    " kind": {treatment: keep}\n'
     found = said(rules)
@@ -47,7 +47,7 @@ def test_odd_names_are_no_globs() -> None:
     assert found[" kind"].endswith("did you mean 'kind'?")
 
 
-def test_what_a_glob_releases_is_named() -> None:
+def test_what_a_glob_releases_is_named():
     """Nobody has decided about it."""
     found = said('    "lifecycle*": {treatment: keep}\n    "*": {treatment: drop}\n')
     assert found == {
@@ -57,14 +57,14 @@ def test_what_a_glob_releases_is_named() -> None:
     }
 
 
-def test_what_singles_people_out_is_named() -> None:
+def test_what_singles_people_out_is_named():
     """Where no guarantee covers it."""
     found = said('    "case:code": {treatment: keep}\n    kind: {treatment: keep}\n')
     assert set(found) == {"case:code"}
     assert "gives most cases a value that no other case has" in found["case:code"]
 
 
-def test_a_suggested_policy_fits_its_log() -> None:
+def test_a_suggested_policy_fits_its_log():
     """Nothing to advise."""
     policy = parse_policy(policy_text(suggest(rich_log(), HEADER)))
     assert lint_log(policy, rich_log()) == ()

@@ -10,15 +10,7 @@ from hypothesis import strategies as st
 
 from authoring.sample_logs import rich_log
 from cloakwork.authoring.read_off import read_off, rounded_up
-from cloakwork.authoring.suggestion import (
-    AUDIENCES,
-    GOALS,
-    Audience,
-    Goal,
-    K,
-    PolicyHeader,
-    suggest,
-)
+from cloakwork.authoring.suggestion import AUDIENCES, GOALS, K, PolicyHeader, suggest
 from cloakwork.log.eventlog import EventLog
 from cloakwork.plan.planner import make_plan
 from cloakwork.plan.policies import parse_policy
@@ -45,7 +37,7 @@ def visits() -> EventLog:
     return EventLog.from_polars(pl.DataFrame(rows))
 
 
-def test_no_single_case_stands_in_them() -> None:
+def test_no_single_case_stands_in_them():
     """Rare values are left out, numbers rounded outwards."""
     log = visits()
     found = read_off(log, suggest(log, HEADER).proposals, 5)
@@ -58,7 +50,7 @@ def test_no_single_case_stands_in_them() -> None:
 @pytest.mark.parametrize("audience", AUDIENCES)
 @pytest.mark.parametrize("goal", GOALS)
 @pytest.mark.parametrize("times", [True, False])
-def test_only_where_no_noise_is_claimed(goal: Goal, audience: Audience, times: bool) -> None:
+def test_only_where_no_noise_is_claimed(goal, audience, times):
     """A domain read off the log would publish the one patient with a rare code."""
     found = suggest(visits(), HEADER, audience, goal, times=times)
     claims_noise = re.search(r"kind: (metric-privacy|differential-privacy)", found.text)
@@ -68,7 +60,7 @@ def test_only_where_no_noise_is_claimed(goal: Goal, audience: Audience, times: b
 
 
 @pytest.mark.parametrize("log", [visits(), rich_log()])
-def test_what_is_confirmed_plans(log: EventLog) -> None:
+def test_what_is_confirmed_plans(log):
     """Each comment in place of the rule before it, the attribute under ``over``."""
     lines: list[str] = []
     names: list[str] = []
@@ -90,13 +82,13 @@ def test_what_is_confirmed_plans(log: EventLog) -> None:
 
 
 @given(st.floats(1e-9, 1e12))
-def test_rounding_goes_up(number: float) -> None:
+def test_rounding_goes_up(number):
     """To 1, 2, 5, 10, ..., and at most two and a half times as far."""
     found = rounded_up(number)
     assert number <= found * (1 + 1e-9) and found <= 2.5 * number * (1 + 1e-9)
 
 
-def test_a_log_of_nothing_proposes_nothing() -> None:
+def test_a_log_of_nothing_proposes_nothing():
     """No case, no attribute, no time."""
     found = read_off(EventLog.empty(), (), 5)
     assert (found.domains, found.bands) == ({}, {})

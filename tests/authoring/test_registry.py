@@ -34,7 +34,7 @@ from contracts.sample_logs import log_of
 DIGEST = digest(parse_policy(policy_text()))
 
 
-def test_a_version_says_who_wrote_it_and_does_not_change(people: People) -> None:
+def test_a_version_says_who_wrote_it_and_does_not_change(people):
     people.add()
     version = people.registry.get(NAME)
     assert (version.text, version.author.person, version.state) == (
@@ -52,7 +52,7 @@ def test_a_version_says_who_wrote_it_and_does_not_change(people: People) -> None
     assert len(people.ledger.events("policy-added")) == 1
 
 
-def test_only_a_second_trusted_person_approves(trusted: People) -> None:
+def test_only_a_second_trusted_person_approves(trusted):
     trusted.add()
     assert trusted.registry.approval_of(DIGEST) is None
     before = datetime.now(UTC)
@@ -73,7 +73,7 @@ def test_only_a_second_trusted_person_approves(trusted: People) -> None:
     ("person", "name", "said"),
     [("ann", "Bob", "is its author's, and"), ("bob", " aNN", "is its author's name")],
 )
-def test_an_author_cannot_approve(trusted: People, person: str, name: str, said: str) -> None:
+def test_an_author_cannot_approve(trusted, person, name, said):
     trusted.add()
     with pytest.raises(NotApproved, match=said):
         trusted.registry.approve(NAME, approver=name, reason="Mine", key=trusted.key(person))
@@ -84,9 +84,7 @@ def test_an_author_cannot_approve(trusted: People, person: str, name: str, said:
     ("person", "name", "said"),
     [("ann", "Bob", "the author's key signed it"), ("bob", "ANN", "is the author's name")],
 )
-def test_an_author_s_approval_does_not_count_either(
-    trusted: People, person: str, name: str, said: str
-) -> None:
+def test_an_author_s_approval_does_not_count_either(trusted, person, name, said):
     """One that was written into the ledger past ``approve``."""
     trusted.let_count(person, approves=True)
     trusted.add()
@@ -102,7 +100,7 @@ def test_an_author_s_approval_does_not_count_either(
 
 
 @pytest.mark.parametrize("person", ["ann", "bob"])
-def test_both_keys_have_to_be_trusted(trusted: People, person: str) -> None:
+def test_both_keys_have_to_be_trusted(trusted, person):
     """Else one person could write under a key made for the purpose, and approve with another."""
     trusted.add()
     trusted.approve()
@@ -114,7 +112,7 @@ def test_both_keys_have_to_be_trusted(trusted: People, person: str) -> None:
     assert fault.startswith({"ann": "author", "bob": "approver"}[person])
 
 
-def test_a_key_that_is_trusted_for_releases_approves_nothing(trusted: People) -> None:
+def test_a_key_that_is_trusted_for_releases_approves_nothing(trusted):
     """A partner whose releases are verified here has no say in policies."""
     trusted.add()
     trusted.approve()
@@ -126,7 +124,7 @@ def test_a_key_that_is_trusted_for_releases_approves_nothing(trusted: People) ->
     assert approval_of(trusted.ledger, DIGEST) is not None
 
 
-def test_a_forged_signature_shows(trusted: People) -> None:
+def test_a_forged_signature_shows(trusted):
     """Also where a trusted key is named: of an author, and of whoever revoked."""
     trusted.add()
     trusted.registry.revoke(NAME, person="Bob", reason="Over", key=trusted.key("bob"))
@@ -139,7 +137,7 @@ def test_a_forged_signature_shows(trusted: People) -> None:
         assert version.revocation.by.known_as.startswith(said)
 
 
-def test_a_revocation_ends_approval_from_then_on(trusted: People) -> None:
+def test_a_revocation_ends_approval_from_then_on(trusted):
     trusted.add()
     trusted.approve()
     stood = datetime.now(UTC)
@@ -166,7 +164,7 @@ def copied(people: People, kind: EventKind, **changes: Any) -> None:
     people.ledger.record_event(kind, "permits", body)
 
 
-def test_a_signature_is_of_one_version_alone(trusted: People) -> None:
+def test_a_signature_is_of_one_version_alone(trusted):
     """An approval that is carried over to another version, digest or person does not fit."""
     trusted.add()
     trusted.approve()
@@ -184,7 +182,7 @@ def test_a_signature_is_of_one_version_alone(trusted: People) -> None:
     assert approval_of(trusted.ledger, other) is None
 
 
-def test_an_approval_of_another_ledger_is_of_another_text(trusted: People) -> None:
+def test_an_approval_of_another_ledger_is_of_another_text(trusted):
     """The same name and version may stand for another policy there."""
     trusted.add()
     trusted.approve()
@@ -197,7 +195,7 @@ def test_an_approval_of_another_ledger_is_of_another_text(trusted: People) -> No
     assert other.get(NAME).state == "not approved"
 
 
-def test_an_author_who_signs_another_digest_gets_no_approval(trusted: People) -> None:
+def test_an_author_who_signs_another_digest_gets_no_approval(trusted):
     """What the approver reads is the text, so its digest is computed where it is read."""
     trusted.add()
     body = trusted.ledger.events("policy-added")[0].fields()
@@ -210,20 +208,20 @@ def test_an_author_who_signs_another_digest_gets_no_approval(trusted: People) ->
     assert approval_of(trusted.ledger, "0" * 64) is None
 
 
-def test_another_text_under_an_old_signature_is_refused(trusted: People) -> None:
+def test_another_text_under_an_old_signature_is_refused(trusted):
     trusted.add()
     copied(trusted, "policy-added", version="1.0.1", text=policy_text("1.0.1"))
     with pytest.raises(LedgerError, match="holds another policy than was signed"):
         trusted.registry.versions()
 
 
-def test_an_entry_that_cannot_be_read_is_named(people: People) -> None:
+def test_an_entry_that_cannot_be_read_is_named(people):
     people.ledger.record_event("policy-approved", "permits", {"statement": []})
     with pytest.raises(LedgerError, match="entry 1 cannot be read"):
         people.registry.versions()
 
 
-def test_an_approval_lasts_when_the_digest_is_computed_otherwise(trusted: People) -> None:
+def test_an_approval_lasts_when_the_digest_is_computed_otherwise(trusted):
     """A later version of Cloakwork may know more fields, and so another digest of the same text."""
     trusted.add()
     trusted.approve()
@@ -239,7 +237,7 @@ def test_an_approval_lasts_when_the_digest_is_computed_otherwise(trusted: People
     assert Registry(later).get(NAME).approval(of_digest="1" * 64) is None
 
 
-def test_an_altered_ledger_is_told(trusted: People) -> None:
+def test_an_altered_ledger_is_told(trusted):
     trusted.add()
     trusted.approve()
     with sqlite3.connect(trusted.folder / "ledger.db") as connection:
@@ -254,13 +252,13 @@ def test_an_altered_ledger_is_told(trusted: People) -> None:
 
 
 @pytest.mark.parametrize("reason", ["", "two\nlines", "\x1b[31mred", "\u2028", "x" * 1001])
-def test_what_people_type_is_one_line(people: People, reason: str) -> None:
+def test_what_people_type_is_one_line(people, reason):
     with pytest.raises(CloakworkError, match="write one line"):
         people.registry.add(policy_text(), author="Ann", reason=reason)
     assert not people.ledger.exists()
 
 
-def test_what_is_not_there_is_guessed_at(people: People) -> None:
+def test_what_is_not_there_is_guessed_at(people):
     people.add()
     with pytest.raises(PolicyError, match=r"did you mean 'permits@1.0.0'"):
         people.registry.get("permit@1.0.0")
@@ -279,7 +277,7 @@ def test_what_is_not_there_is_guessed_at(people: People) -> None:
         (Path(NAME), False),
     ],
 )
-def test_what_names_a_version(source: object, expected: bool) -> None:
+def test_what_names_a_version(source, expected):
     assert is_reference(source) is expected
 
 
@@ -295,7 +293,7 @@ def refusal(people: People, text: str, *, require: bool = True) -> str:
     return str(caught.value)
 
 
-def test_each_refusal_says_what_is_missing(trusted: People) -> None:
+def test_each_refusal_says_what_is_missing(trusted):
     text = policy_text()
     assert "it is not in the registry" in refusal(trusted, text)
     trusted.add()
@@ -312,7 +310,7 @@ def test_each_refusal_says_what_is_missing(trusted: People) -> None:
     assert "by Bob: Too weak" in refusal(trusted, text)
 
 
-def test_a_declaration_of_the_dataset_requires_approval_for_good(trusted: People) -> None:
+def test_a_declaration_of_the_dataset_requires_approval_for_good(trusted):
     trusted.add()
     policy = parse_policy(policy_text())
     trusted.ledger.record_event("dataset-declared", "another", {"require_approval": True})
@@ -326,7 +324,7 @@ def test_a_declaration_of_the_dataset_requires_approval_for_good(trusted: People
     assert "dataset permits requires approval" in refusal(trusted, policy_text(), require=False)
 
 
-def test_a_release_rests_on_its_approval(trusted: People) -> None:
+def test_a_release_rests_on_its_approval(trusted):
     """The refused one leaves no trace; the other says in ledger and internal report who approved
     it, and nothing of it in what is signed.
     """
@@ -356,7 +354,7 @@ def test_a_release_rests_on_its_approval(trusted: People) -> None:
     assert cloakwork.verify(out, expect={"policy": NAME})
 
 
-def test_what_changes_while_the_log_is_read_counts(trusted: People) -> None:
+def test_what_changes_while_the_log_is_read_counts(trusted):
     """A version that is revoked, or a dataset that comes to require approval, between the first
     look and the transaction that reserves: nothing is charged.
     """
@@ -382,9 +380,7 @@ def test_what_changes_while_the_log_is_read_counts(trusted: People) -> None:
     released(lambda: trusted.registry.revoke(NAME, person="Bob", reason="Too weak"))
 
 
-def test_a_file_of_the_name_is_not_taken_for_the_version(
-    trusted: People, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_of_the_name_is_not_taken_for_the_version(trusted, monkeypatch):
     monkeypatch.chdir(trusted.folder)
     trusted.add()
     Path(NAME).write_text(policy_text(dataset="another"), "utf-8")
@@ -392,9 +388,7 @@ def test_a_file_of_the_name_is_not_taken_for_the_version(
     assert cloakwork.load_policy(f"./{NAME}").metadata.dataset == "another"
 
 
-def test_columns_that_nobody_approved_are_refused_or_recorded(
-    trusted: People, tmp_path: Path
-) -> None:
+def test_columns_that_nobody_approved_are_refused_or_recorded(trusted, tmp_path):
     """Which column is the person decides what is guaranteed: an approval does not cover another
     than the policy's own.
     """

@@ -14,15 +14,7 @@ from hypothesis import strategies as st
 
 from authoring.sample_logs import NATURES, rich_log
 from cloakwork.authoring import policy_text, suggest
-from cloakwork.authoring.suggestion import (
-    AUDIENCES,
-    GOALS,
-    NO_PURPOSE,
-    Audience,
-    Goal,
-    PolicyHeader,
-    header_of,
-)
+from cloakwork.authoring.suggestion import AUDIENCES, GOALS, NO_PURPOSE, PolicyHeader, header_of
 from cloakwork.errors import PolicyError
 from cloakwork.log.eventlog import EventLog
 from cloakwork.plan.planner import make_plan
@@ -30,7 +22,7 @@ from cloakwork.plan.policies import parse_policy
 from conftest import runs
 
 
-def test_names_of_files_become_names_of_policies() -> None:
+def test_names_of_files_become_names_of_policies():
     """In the letters that a policy allows."""
     header = header_of(
         Path("Mühle & Söhne.xes.gz"), Path("..yaml"), dataset=None, owner="me", purpose=None
@@ -51,7 +43,7 @@ def answered(text: str) -> str:
 
 @pytest.mark.parametrize("audience", AUDIENCES)
 @pytest.mark.parametrize("goal", GOALS)
-def test_every_suggestion_plans(goal: Goal, audience: Audience) -> None:
+def test_every_suggestion_plans(goal, audience):
     """Without an edit but for the answers that only its author can give."""
     found = suggest(RICH, HEADER, audience, goal)
     text = policy_text(found)
@@ -71,7 +63,7 @@ def test_every_suggestion_plans(goal: Goal, audience: Audience) -> None:
 
 
 @pytest.mark.parametrize("goal", GOALS)
-def test_no_value_of_the_log_stands_in_it(goal: Goal) -> None:
+def test_no_value_of_the_log_stands_in_it(goal):
     """Neither a value nor how many there are."""
     text = policy_text(suggest(RICH, HEADER, "share", goal))
     values = {
@@ -85,7 +77,7 @@ def test_no_value_of_the_log_stands_in_it(goal: Goal) -> None:
 
 
 @given(st.lists(st.text(max_size=20), unique=True, max_size=5))
-def test_any_name_is_kept_exactly(names: list[str]) -> None:
+def test_any_name_is_kept_exactly(names):
     """A name is text, whatever characters it holds; what a policy cannot name, ``"*"`` drops."""
     taken = {"case:concept:name", "concept:name", "time:timestamp"}
     names = [name for name in names if name not in taken and not name.startswith("case:")]
@@ -101,26 +93,26 @@ def test_any_name_is_kept_exactly(names: list[str]) -> None:
         assert rule is not None and rule.treatment == "drop"
 
 
-def test_a_log_without_times_gets_no_guarantee_about_them() -> None:
+def test_a_log_without_times_gets_no_guarantee_about_them():
     """Nor a column for them."""
     text = policy_text(replace(suggest(RICH, HEADER), has_times=False, releases_times=False))
     assert "time:timestamp" not in text.replace("protection of time:timestamp", "")
     make_plan(parse_policy(text))
 
 
-def test_a_person_of_several_cases_is_asked_about() -> None:
+def test_a_person_of_several_cases_is_asked_about():
     """The unit is for the author to say."""
     found = suggest(RICH, HEADER)
     assert found.persons == ("case:customer",)
     assert '# unit: {attribute: "case:customer", max_cases: 5}' in policy_text(found)
 
 
-def test_the_public_gets_no_times_beside_k_anonymity() -> None:
+def test_the_public_gets_no_times_beside_k_anonymity():
     """Noised times lead back to cases."""
     assert "timestamps" not in policy_text(suggest(RICH, HEADER, "publish", "k-anonymity"))
 
 
-def test_what_is_whole_stays_whole_and_a_domain_may_be_found() -> None:
+def test_what_is_whole_stays_whole_and_a_domain_may_be_found():
     """Numbers without decimals would be released with some, unless their type is said."""
     log = EventLog.from_polars(
         pl.DataFrame(
@@ -143,11 +135,9 @@ def test_what_is_whole_stays_whole_and_a_domain_may_be_found() -> None:
 
 
 @pytest.mark.parametrize("audience", AUDIENCES)
-def test_k_anonymity_first_leaves_room_for_noise_on_the_control_flow(audience: Audience) -> None:
+def test_k_anonymity_first_leaves_room_for_noise_on_the_control_flow(audience):
     """A dataset's total can never be raised: without delta it would refuse DP for good."""
-    log = EventLog.from_polars(
-        pl.DataFrame({"case:concept:name": ["c1"], "concept:name": ["a"]}),
-    )
+    log = EventLog.from_polars(pl.DataFrame({"case:concept:name": ["c1"], "concept:name": ["a"]}))
     first = parse_policy(policy_text(suggest(log, HEADER, audience, "k-anonymity"))).spec.budget
     then = parse_policy(policy_text(suggest(log, HEADER, audience, "control-flow-dp"))).spec
     goal = then.guarantees[0]
@@ -155,7 +145,7 @@ def test_k_anonymity_first_leaves_room_for_noise_on_the_control_flow(audience: A
     assert first.total.epsilon >= goal.epsilon
 
 
-def test_a_person_in_rows_is_told() -> None:
+def test_a_person_in_rows_is_told():
     """Only a case attribute can be a unit: a table has one where the column is called so."""
     log = EventLog.from_polars(
         pl.DataFrame(

@@ -1,7 +1,6 @@
 """What a proposal says of the columns that it took, and what its author may say in their place."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from cloakwork.authoring.unknown_log import read_unknown
 from cloakwork.errors import LogError
 from cloakwork.log.formats import InputOptions, read_log
 from cloakwork.plan.policies import load_policy
-from conftest import Said
 
 HEADER = "Fallnummer;Patientenname;Geburtsdatum;Zeitpunkt;{activity};Hauptdiagnose"
 STEPS = ("aufgenommen", "untersucht", "entlassen")
@@ -30,7 +28,7 @@ def table(path: Path, activity: str = "Maßnahme") -> Path:
     return path
 
 
-def test_the_columns_stand_first(cloakwork: Callable[..., Said], tmp_path: Path) -> None:
+def test_the_columns_stand_first(cloakwork, tmp_path):
     """On the screen, in the document, in the file and in Python."""
     log, out = table(tmp_path / "log.csv"), tmp_path / "p.yaml"
     taken = {"case": "Fallnummer", "activity": "Maßnahme", "timestamp": "Zeitpunkt"}
@@ -47,7 +45,7 @@ def test_the_columns_stand_first(cloakwork: Callable[..., Said], tmp_path: Path)
     assert nature["Hauptdiagnose"] == "sensitive"
 
 
-def test_what_is_said_is_no_longer_open(tmp_path: Path) -> None:
+def test_what_is_said_is_no_longer_open(tmp_path):
     """And the rest is still detected."""
     log = table(tmp_path / "log.csv", "Was geschah")
     _, detected = read_unknown(log, {"activity": "Was geschah"}, {"time_zone": "Europe/Berlin"})
@@ -56,7 +54,7 @@ def test_what_is_said_is_no_longer_open(tmp_path: Path) -> None:
     assert other.options.time_format == "%d.%m.%Y"
 
 
-def test_a_remedy_is_one_that_the_author_has(tmp_path: Path) -> None:
+def test_a_remedy_is_one_that_the_author_has(tmp_path):
     """No policy is there yet, and a column of names is no activity."""
     path = tmp_path / "log.csv"
     path.write_text("Fall;Patientenname;Zeit\n1;Ito;2024-01-01\n1;Roy;2024-01-02\n", "utf-8")
@@ -70,9 +68,7 @@ def test_a_remedy_is_one_that_the_author_has(tmp_path: Path) -> None:
     assert "spec.input" not in str(refused.value)
 
 
-def test_lint_goes_by_the_column_of_the_policy(
-    cloakwork: Callable[..., Said], tmp_path: Path
-) -> None:
+def test_lint_goes_by_the_column_of_the_policy(cloakwork, tmp_path):
     """Whichever it is, its own times decide; one that reads it draws no advice."""
     log, out = table(tmp_path / "log.csv"), tmp_path / "p.yaml"
     for column in ("Zeitpunkt", "Geburtsdatum"):
@@ -86,7 +82,7 @@ def test_lint_goes_by_the_column_of_the_policy(
     assert advice.message == "is '%d.%m.%Y', and this log seems to need '%d.%m.%Y %H:%M'"
 
 
-def test_a_person_is_the_unit(cloakwork: Callable[..., Said], tmp_path: Path) -> None:
+def test_a_person_is_the_unit(cloakwork, tmp_path):
     """As an option, and the policy plans."""
     log, out = table(tmp_path / "log.csv"), tmp_path / "p.yaml"
     said = cloakwork("policy", "suggest", log, "--out", out, "--unit", "Patientenname", "--quiet")
@@ -100,7 +96,7 @@ def test_a_person_is_the_unit(cloakwork: Callable[..., Said], tmp_path: Path) ->
     assert wrong.code == 1 and "have no attribute 'case:age'" in wrong.err
 
 
-def test_a_log_in_memory_keeps_how_it_was_read(tmp_path: Path) -> None:
+def test_a_log_in_memory_keeps_how_it_was_read(tmp_path):
     """So that its policy reads the file."""
     log = table(tmp_path / "log.csv")
     options = read_unknown(log)[1].options

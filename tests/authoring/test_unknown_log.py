@@ -1,7 +1,6 @@
 """Logs that no policy describes, from the first command to a release."""
 
 import re
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -9,7 +8,6 @@ import pytest
 
 from cloakwork.authoring.unknown_log import read_unknown
 from cloakwork.errors import LogError
-from conftest import Said
 
 HEADER = "Schadennummer;Schritt;Zeitpunkt;Versicherungsnehmer;Sachbearbeiter;Betrag"
 
@@ -28,7 +26,7 @@ def table(path: Path, time_format: str, days: int = 28) -> Path:
     return path
 
 
-def test_three_commands_to_a_release(cloakwork: Callable[..., Said], tmp_path: Path) -> None:
+def test_three_commands_to_a_release(cloakwork, tmp_path):
     """Without an edit and without a failed one."""
     log, policy = table(tmp_path / "log.csv", "%d.%m.%Y %H:%M"), tmp_path / "policy.yaml"
     said = cloakwork("policy", "suggest", log, "--out", policy)
@@ -42,9 +40,7 @@ def test_three_commands_to_a_release(cloakwork: Callable[..., Said], tmp_path: P
     assert applied.code == 0, applied.err
 
 
-def test_a_person_of_a_table_becomes_the_unit(
-    cloakwork: Callable[..., Said], tmp_path: Path
-) -> None:
+def test_a_person_of_a_table_becomes_the_unit(cloakwork, tmp_path):
     """As the comment beside ``unit`` says."""
     log, policy = table(tmp_path / "log.csv", "%d.%m.%Y %H:%M"), tmp_path / "policy.yaml"
     assert cloakwork("policy", "suggest", log, "--out", policy).code == 0
@@ -58,9 +54,7 @@ def test_a_person_of_a_table_becomes_the_unit(
     assert said.code == 0 and name in said.out, said.err
 
 
-def test_a_date_of_two_meanings_is_a_question(
-    cloakwork: Callable[..., Said], tmp_path: Path
-) -> None:
+def test_a_date_of_two_meanings_is_a_question(cloakwork, tmp_path):
     """Looked at all the same; the author says which number is the day."""
     log = table(tmp_path / "log.csv", "%d/%m/%Y %H:%M", days=12)
     policy = tmp_path / "policy.yaml"
@@ -77,7 +71,7 @@ def test_a_date_of_two_meanings_is_a_question(
     assert wrong.code == 2 and "the names are format, delimiter" in wrong.err
 
 
-def test_what_is_said_wrongly_is_one_line(tmp_path: Path) -> None:
+def test_what_is_said_wrongly_is_one_line(tmp_path):
     """With the key that it is about."""
     log = table(tmp_path / "log.csv", "%d.%m.%Y %H:%M")
     with pytest.raises(LogError, match="encoding") as caught:

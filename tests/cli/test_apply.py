@@ -28,9 +28,7 @@ Cloakwork = Callable[..., Said]
 @pytest.mark.parametrize(
     "policy", sorted((ROOT / "policies").glob("*.yaml")), ids=lambda path: path.stem
 )
-def test_every_shipped_policy_applies_and_verifies(
-    cloakwork: Cloakwork, tmp_path: Path, ledger: str, policy: Path
-) -> None:
+def test_every_shipped_policy_applies_and_verifies(cloakwork, tmp_path, ledger, policy):
     """Each ready policy runs on the log it was written for, and its release verifies."""
     log = (
         PERMIT
@@ -47,7 +45,7 @@ def test_every_shipped_policy_applies_and_verifies(
 
 
 @pytest.fixture(scope="module")
-def kanon_time(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def kanon_time(tmp_path_factory):
     """The shipped policy for k-anonymity and metric privacy, in a hurry."""
     return hurried(
         ROOT / "policies" / "kanon-dp-timestamps.yaml", tmp_path_factory.mktemp("policy")
@@ -55,7 +53,7 @@ def kanon_time(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def made(kanon_time: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def made(kanon_time, tmp_path_factory):
     """The hospital log under k-anonymity and metric privacy, made once: the release and its
     ledger's URL.
     """
@@ -81,7 +79,7 @@ def made(kanon_time: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
 
 
 @pytest.fixture
-def release(made: tuple[Path, str]) -> Path:
+def release(made):
     """A release folder to look at, not to change."""
     return made[0]
 
@@ -99,7 +97,7 @@ def public_text(folder: Path) -> str:
     return b"\n".join(texts).decode()
 
 
-def test_release_folder(release: Path) -> None:
+def test_release_folder(release):
     """The files that the contract promises, and no other."""
     found = {str(path.relative_to(release)) for path in release.rglob("*") if path.is_file()}
     assert {
@@ -114,7 +112,7 @@ def test_release_folder(release: Path) -> None:
     }
 
 
-def test_nothing_of_the_source_is_left(kanon_time: Path, release: Path) -> None:
+def test_nothing_of_the_source_is_left(kanon_time, release):
     """No case id, patient, name, member of staff, note or dropped attribute of the source is in a
     public file.
     """
@@ -144,7 +142,7 @@ def test_nothing_of_the_source_is_left(kanon_time: Path, release: Path) -> None:
     assert "meta_" not in text
 
 
-def test_no_gap_pattern_survives(release: Path) -> None:
+def test_no_gap_pattern_survives(release):
     """No released case repeats three or more non-zero gaps of one source case, in order, but for
     what chance explains.
     """
@@ -163,9 +161,7 @@ def test_no_gap_pattern_survives(release: Path) -> None:
     assert len(source & released) <= PATTERNS_BY_CHANCE
 
 
-def test_second_release_costs_again(
-    cloakwork: Cloakwork, kanon_time: Path, tmp_path: Path, ledger: str
-) -> None:
+def test_second_release_costs_again(cloakwork, kanon_time, tmp_path, ledger):
     """Every release is a line in the ledger."""
     for name in ("one", "another"):
         cloakwork("apply", kanon_time, HOSPITAL, "--out", tmp_path / name, "--ledger", ledger)
@@ -174,9 +170,7 @@ def test_second_release_costs_again(
     assert all(record.statement_digest for record in records)
 
 
-def test_a_statement_bears_witness(
-    cloakwork: Cloakwork, made: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_statement_bears_witness(cloakwork, made, tmp_path, monkeypatch):
     """The ledger that the release was made with holds its entry; another ledger does not."""
     release, ledger = made
     monkeypatch.setenv("CLOAKWORK_HOME", str(release.parent / "home"))
@@ -186,7 +180,7 @@ def test_a_statement_bears_witness(
     assert cloakwork("ledger", "verify", "--ledger", other, "--release", release).code == 5
 
 
-def test_exhausted_budget(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> None:
+def test_exhausted_budget(cloakwork, tmp_path, ledger):
     """When the total is spent: exit 4, what is left is said in one line, nothing is written."""
     policy = tmp_path / "policy.yaml"
     policy.write_text(
@@ -208,9 +202,7 @@ def test_exhausted_budget(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> 
     assert all(said.code in (0, 4) for said in codes)
 
 
-def test_plan_is_deterministic_and_applies(
-    cloakwork: Cloakwork, kanon_time: Path, tmp_path: Path, ledger: str
-) -> None:
+def test_plan_is_deterministic_and_applies(cloakwork, kanon_time, tmp_path, ledger):
     """``plan --out`` writes what ``apply`` then does; the release's own copy names no path."""
     plan = tmp_path / "plan.json"
     said = cloakwork("plan", kanon_time, HOSPITAL, "--out", plan, "--ledger", ledger)
@@ -227,7 +219,7 @@ def test_plan_is_deterministic_and_applies(
     assert not Path(tmp_path / "ledger.db-none").exists()
 
 
-def test_planning_never_opens_the_log(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> None:
+def test_planning_never_opens_the_log(cloakwork, tmp_path, ledger):
     """A file that is no log at all is planned for; the ledger is not made by looking."""
     log = tmp_path / "log.xes"
     log.write_text("not a log")
@@ -235,9 +227,7 @@ def test_planning_never_opens_the_log(cloakwork: Cloakwork, tmp_path: Path, ledg
     assert not (tmp_path / "ledger.db").exists()
 
 
-def test_plan_foresees_what_k_anonymity_changes(
-    cloakwork: Cloakwork, kanon_time: Path, tmp_path: Path, ledger: str
-) -> None:
+def test_plan_foresees_what_k_anonymity_changes(cloakwork, kanon_time, tmp_path, ledger):
     """Figures of the raw log are shown and marked, never written into the plan, and nothing is
     charged for them.
     """
@@ -258,9 +248,7 @@ def test_plan_foresees_what_k_anonymity_changes(
     assert not (tmp_path / "ledger.db").exists()
 
 
-def test_plan_without_preview_never_opens_the_log(
-    cloakwork: Cloakwork, kanon_time: Path, tmp_path: Path, ledger: str
-) -> None:
+def test_plan_without_preview_never_opens_the_log(cloakwork, kanon_time, tmp_path, ledger):
     """A file that is no log at all is planned for; with the preview it is one line, exit 1."""
     log = tmp_path / "log.xes"
     log.write_text("not a log")
@@ -269,9 +257,7 @@ def test_plan_without_preview_never_opens_the_log(
     assert (said.code, len(said.err.splitlines())) == (1, 1)
 
 
-def test_what_plan_prints_as_json_applies(
-    cloakwork: Cloakwork, kanon_time: Path, tmp_path: Path, ledger: str
-) -> None:
+def test_what_plan_prints_as_json_applies(cloakwork, kanon_time, tmp_path, ledger):
     """The figures beside the plan are left out on the way."""
     said = cloakwork("plan", kanon_time, HOSPITAL, "--json", "--ledger", ledger)
     assert json.loads(said.out)["internal"]
@@ -285,13 +271,13 @@ def test_what_plan_prints_as_json_applies(
     assert "internal" not in json.loads((tmp_path / "out" / "plan.json").read_text("utf-8"))
 
 
-def test_plan_json_is_one_document(cloakwork: Cloakwork, kanon_time: Path, ledger: str) -> None:
+def test_plan_json_is_one_document(cloakwork, kanon_time, ledger):
     """``--json`` prints one JSON document and nothing else."""
     said = cloakwork("plan", kanon_time, HOSPITAL, "--json", "--ledger", ledger)
     assert json.loads(said.out)["format"] == "cloakwork/plan/v2"
 
 
-def test_moved_policy_is_refused(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> None:
+def test_moved_policy_is_refused(cloakwork, tmp_path, ledger):
     """A plan whose policy has changed since is refused, exit 3, and nothing is written."""
     policy, plan = tmp_path / "policy.yaml", tmp_path / "plan.json"
     policy.write_text(DP.read_text("utf-8"), "utf-8")
@@ -303,7 +289,7 @@ def test_moved_policy_is_refused(cloakwork: Cloakwork, tmp_path: Path, ledger: s
     assert not (tmp_path / "out").exists()
 
 
-def test_edited_plan_is_refused(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> None:
+def test_edited_plan_is_refused(cloakwork, tmp_path, ledger):
     """Less noise written into a plan by hand does not pass."""
     plan = tmp_path / "plan.json"
     cloakwork("plan", DP, HOSPITAL, "--out", plan, "--ledger", ledger)
@@ -315,9 +301,7 @@ def test_edited_plan_is_refused(cloakwork: Cloakwork, tmp_path: Path, ledger: st
     assert (said.code, len(said.err.splitlines())) == (3, 1)
 
 
-def test_existing_destination_is_refused(
-    cloakwork: Cloakwork, kanon_time: Path, made: tuple[Path, str]
-) -> None:
+def test_existing_destination_is_refused(cloakwork, kanon_time, made):
     """A release is never overwritten, and the refusal costs nothing."""
     release, ledger = made
     before = len(Ledger(ledger).history())
@@ -329,9 +313,7 @@ def test_existing_destination_is_refused(
     assert before == len(Ledger(ledger).history())
 
 
-def test_empty_log_under_dp_gives_an_empty_release(
-    cloakwork: Cloakwork, tmp_path: Path, ledger: str
-) -> None:
+def test_empty_log_under_dp_gives_an_empty_release(cloakwork, tmp_path, ledger):
     """A DP run never aborts on data."""
     log = tmp_path / "empty.xes"
     log.write_text('<?xml version="1.0" encoding="UTF-8"?>\n<log xes.version="1.0">\n</log>\n')
@@ -358,9 +340,7 @@ spec:
 
 
 @pytest.mark.parametrize("log", BROKEN_LOGS, ids=lambda path: path.name)
-def test_broken_log_ends_in_one_line(
-    cloakwork: Cloakwork, tmp_path: Path, own_home: Path, ledger: str, log: Path
-) -> None:
+def test_broken_log_ends_in_one_line(cloakwork, tmp_path, own_home, ledger, log):
     """A file that is not a well-formed log: one line, exit 1, nothing written, nothing charged."""
     policy = own_home / "everything.yaml"
     policy.write_text(READS_EVERYTHING, "utf-8")
@@ -379,9 +359,7 @@ BROKEN_POLICIES = sorted(
 
 
 @pytest.mark.parametrize("policy", BROKEN_POLICIES, ids=lambda path: path.name)
-def test_broken_policy_ends_before_the_log(
-    cloakwork: Cloakwork, tmp_path: Path, ledger: str, policy: Path
-) -> None:
+def test_broken_policy_ends_before_the_log(cloakwork, tmp_path, ledger, policy):
     """Every problem on one line, exit 3, nothing written; the log need not even exist."""
     said = cloakwork(
         "apply", policy, tmp_path / "no-such-log.xes", "--out", tmp_path / "out", "--ledger", ledger
@@ -391,7 +369,7 @@ def test_broken_policy_ends_before_the_log(
     assert not any(tmp_path.iterdir())
 
 
-def test_there_are_thirty_of_each() -> None:
+def test_there_are_thirty_of_each():
     """The fixtures were found."""
     assert len(BROKEN_LOGS) >= 30
     assert len(BROKEN_POLICIES) >= 30
@@ -404,17 +382,10 @@ needs_contract = pytest.mark.skipif(
 
 @needs_contract
 @pytest.mark.parametrize(
-    "name",
-    [
-        "refused-dp-by-kanon",
-        "refused-over-budget",
-        "refused-uncovered-timestamps",
-    ],
+    "name", ["refused-dp-by-kanon", "refused-over-budget", "refused-uncovered-timestamps"]
 )
 @pytest.mark.parametrize("command", ["plan", "apply"])
-def test_contract_refusals(
-    cloakwork: Cloakwork, tmp_path: Path, ledger: str, name: str, command: str
-) -> None:
+def test_contract_refusals(cloakwork, tmp_path, ledger, name, command):
     """Refused with exit 3 before the log is opened: there is none."""
     out = ["--out", tmp_path / "out"] if command == "apply" else []
     said = cloakwork(
@@ -429,9 +400,7 @@ def test_contract_refusals(
 @pytest.mark.parametrize(
     "name", ["dp-control-flow", "kanon-then-dp-time", "whole-log-receipt", "later/dp-whole-log"]
 )
-def test_contract_policies_apply(
-    cloakwork: Cloakwork, tmp_path: Path, ledger: str, name: str
-) -> None:
+def test_contract_policies_apply(cloakwork, tmp_path, ledger, name):
     """Accepted exactly as they stand."""
     said = cloakwork(
         "apply", CONTRACT / f"{name}.yaml", HOSPITAL, "--out", tmp_path / "out", "--ledger", ledger
@@ -441,9 +410,7 @@ def test_contract_policies_apply(
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_a_table_without_times_is_measured_again(
-    cloakwork: Cloakwork, tmp_path: Path, own_home: Path, ledger: str, kind: str
-) -> None:
+def test_a_table_without_times_is_measured_again(cloakwork, tmp_path, own_home, ledger, kind):
     """Its events are in file order, as they were released."""
     policy = tmp_path / "policy.yaml"
     text = (ROOT / "policies" / "kanon-control-flow.yaml").read_text("utf-8")

@@ -11,7 +11,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -32,14 +31,13 @@ from cloakwork.errors import (
     VerificationFailed,
 )
 from cloakwork.log.formats import read_log
-from conftest import Said
 from log.formats.object_logs import write_json
 
 Run = Callable[[Callable[[], object]], int]
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(monkeypatch):
     """Run a function as the command ``cloakwork fake``, loaded lazily as real commands are."""
 
     def run_as_command(body: Callable[[], object]) -> int:
@@ -47,9 +45,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
         module.fake = click.Command("fake", callback=body)  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, module.__name__, module)
         monkeypatch.setattr(
-            cli.cloakwork_command,
-            "locations",
-            {"fake": ("a_fake_command", "Pretend.")},
+            cli.cloakwork_command, "locations", {"fake": ("a_fake_command", "Pretend.")}
         )
         return cli.main(["fake"])
 
@@ -65,9 +61,7 @@ def raising(error: BaseException) -> Callable[[], None]:
     return body
 
 
-def test_success_is_zero_whatever_the_command_returns(
-    run: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_success_is_zero_whatever_the_command_returns(run, capsys):
     """A return value is not an exit code."""
 
     def body() -> int:
@@ -78,7 +72,7 @@ def test_success_is_zero_whatever_the_command_returns(
     assert capsys.readouterr() == ("done\n", "")
 
 
-def test_exit_code_of_the_context_is_the_exit_code(run: Run) -> None:
+def test_exit_code_of_the_context_is_the_exit_code(run):
     """``ctx.exit(5)`` ends with 5."""
     assert run(lambda: click.get_current_context().exit(5)) == 5
 
@@ -111,9 +105,7 @@ def test_exit_code_of_the_context_is_the_exit_code(run: Run) -> None:
         (CloakworkError("cannot"), 1, "cannot\n"),
     ],
 )
-def test_what_a_user_can_mend_is_printed_as_it_stands(
-    error: CloakworkError, code: int, lines: str, run: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_a_user_can_mend_is_printed_as_it_stands(error, code, lines, run, capsys):
     """One line a problem on standard error, nothing before it, no traceback, and the error's own
     exit code.
     """
@@ -124,9 +116,7 @@ def test_what_a_user_can_mend_is_printed_as_it_stands(
 @pytest.mark.parametrize(
     "error", [PlanUnsound("cost cannot be\nderived"), ValueError("cost cannot be\nderived")]
 )
-def test_a_fault_of_ours_is_one_line(
-    error: Exception, run: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_fault_of_ours_is_one_line(error, run, capsys):
     """It says that it is ours and how to see more; it shows no traceback."""
     assert run(raising(error)) == 1
     assert capsys.readouterr().err == (
@@ -135,9 +125,7 @@ def test_a_fault_of_ours_is_one_line(
     )
 
 
-def test_debug_shows_the_traceback(
-    run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_debug_shows_the_traceback(run, capsys, monkeypatch):
     """With CLOAKWORK_DEBUG the traceback comes first, the line last."""
     monkeypatch.setenv("CLOAKWORK_DEBUG", "1")
     run(raising(ValueError("odd")))
@@ -146,36 +134,32 @@ def test_debug_shows_the_traceback(
     assert error.splitlines()[-1].startswith("cloakwork: internal error: ValueError: odd")
 
 
-def test_a_file_that_cannot_be_opened_is_named(
-    run: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_that_cannot_be_opened_is_named(run, capsys):
     """The system's refusal is the user's to mend, so it is no internal error."""
     assert run(raising(PermissionError(13, "Permission denied", "secret.xes"))) == 1
     assert capsys.readouterr().err == "secret.xes: Permission denied\n"
 
 
-def test_interruption_ends_with_130(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_interruption_ends_with_130(run, capsys):
     """Ctrl-C is a line, not a traceback."""
     assert run(raising(KeyboardInterrupt())) == 130
     assert capsys.readouterr().err.strip() == "cloakwork: interrupted"
 
 
 @pytest.mark.parametrize("arguments", [["nonsense"], ["--nonsense"]])
-def test_wrong_use_ends_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_use_ends_with_2(arguments, capsys):
     """Unknown commands and unknown options are usage errors."""
     assert cli.main(arguments) == 2
     assert "Try 'cloakwork --help'" in capsys.readouterr().err
 
 
-def test_no_command_at_all_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_command_at_all_shows_the_help(capsys):
     """And is a usage error."""
     assert cli.main([]) == 2
     assert "Usage: cloakwork" in capsys.readouterr().err
 
 
-def test_help_lists_every_command_without_loading_one(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_help_lists_every_command_without_loading_one(capsys, monkeypatch):
     """Names and summaries come from the table alone."""
 
     def never(*_: object) -> None:
@@ -189,13 +173,13 @@ def test_help_lists_every_command_without_loading_one(
 
 
 @pytest.mark.parametrize("name", cli.COMMANDS)
-def test_every_command_of_the_table_loads(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_of_the_table_loads(name, capsys):
     """Each entry of the table leads to a command with a help of its own."""
     assert cli.main([name, "--help"]) == 0
     assert f"Usage: cloakwork {name}" in capsys.readouterr().out
 
 
-def test_python_dash_m_is_the_same_command() -> None:
+def test_python_dash_m_is_the_same_command():
     """``python -m cloakwork --version`` prints name and version."""
     done = subprocess.run(
         [sys.executable, "-m", "cloakwork", "--version"], capture_output=True, text=True, check=True
@@ -203,7 +187,7 @@ def test_python_dash_m_is_the_same_command() -> None:
     assert done.stdout.startswith("cloakwork ")
 
 
-def test_a_reader_that_leaves_is_no_error_message() -> None:
+def test_a_reader_that_leaves_is_no_error_message():
     """``cloakwork --help | head -0`` stays quiet."""
     reading, writing = os.pipe()
     os.close(reading)
@@ -241,7 +225,7 @@ LOG = "Fall;Schritt;Zeit;Kunde\n" + ROWS
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> tuple[Path, Path]:
+def files(tmp_path):
     """A policy and a log that needs it."""
     policy, log = tmp_path / "policy.yaml", tmp_path / "log.csv"
     policy.write_text(POLICY)
@@ -249,9 +233,7 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
     return policy, log
 
 
-def test_plan_and_apply_read_by_the_policy(
-    cloakwork: Callable[..., Said], files: tuple[Path, Path], tmp_path: Path, ledger: str
-) -> None:
+def test_plan_and_apply_read_by_the_policy(cloakwork, files, tmp_path, ledger):
     """And a plan whose policy reads otherwise by now has moved."""
     policy, log = files
     plan, out = tmp_path / "plan.json", tmp_path / "out"
@@ -266,9 +248,7 @@ def test_plan_and_apply_read_by_the_policy(
     assert said.code == 3 and "has changed since this plan was made" in said.err
 
 
-def test_a_column_of_the_command_line_goes_first(
-    cloakwork: Callable[..., Said], files: tuple[Path, Path], tmp_path: Path, ledger: str
-) -> None:
+def test_a_column_of_the_command_line_goes_first(cloakwork, files, tmp_path, ledger):
     """By its short name."""
     policy, log = files
     log.write_bytes(LOG.replace("Schritt", "Tat").encode("cp1252"))
@@ -282,9 +262,7 @@ def test_a_column_of_the_command_line_goes_first(
     assert said.code == 2 and "the column 'Tat' is named twice" in said.err
 
 
-def test_lint_names_the_line_of_the_policy(
-    cloakwork: Callable[..., Said], files: tuple[Path, Path]
-) -> None:
+def test_lint_names_the_line_of_the_policy(cloakwork, files):
     """Where the log seems to be written otherwise, even where it cannot be read so."""
     policy, log = files
     log.write_bytes(LOG.replace("02.03.", "22.03.").encode("cp1252"))
@@ -296,9 +274,7 @@ def test_lint_names_the_line_of_the_policy(
     assert f"{policy}:9:18: spec.input.time_format: is '%Y/%m/%d %H:%M', and this" in said.out
 
 
-def test_what_flattening_loses_is_told(
-    cloakwork: Callable[..., Said], tmp_path: Path, ledger: str
-) -> None:
+def test_what_flattening_loses_is_told(cloakwork, tmp_path, ledger):
     """On the author's screen with counts, in the statement without."""
     policy, log, out = tmp_path / "policy.yaml", write_json(tmp_path / "log.json"), tmp_path / "out"
     cases = POLICY.replace("k: 3", "k: 2").replace(", count: units", "")
@@ -346,7 +322,7 @@ class FakeBar:
         self.shown.append(fields)
 
 
-def test_without_a_terminal_a_line_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_a_line_is_said_once(capsys):
     """Searches repeat themselves; logs of batch jobs need not."""
     with progress_of() as reporter:
         assert isinstance(reporter, PlainProgress)
@@ -355,7 +331,7 @@ def test_without_a_terminal_a_line_is_said_once(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr() == ("", "reading\n189 edits\n187 edits\n")
 
 
-def test_quiet_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_says_nothing(capsys):
     """Not on a terminal either."""
     with progress_of(quiet=True) as reporter:
         assert reporter is silent
@@ -363,7 +339,7 @@ def test_quiet_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_live_line_shows_the_stage_and_what_happens_in_it() -> None:
+def test_a_live_line_shows_the_stage_and_what_happens_in_it():
     """The bar moves with stages; what a step says of itself stands beside its name."""
     bar = FakeBar()
     live = LiveProgress(bar, 0)
@@ -378,7 +354,7 @@ def test_a_live_line_shows_the_stage_and_what_happens_in_it() -> None:
     ]
 
 
-def test_warnings_outlive_a_live_line() -> None:
+def test_warnings_outlive_a_live_line():
     """They are printed once, above it, as they are: brackets are no markup."""
     bar = FakeBar()
     live = LiveProgress(bar, 0)
@@ -388,7 +364,7 @@ def test_warnings_outlive_a_live_line() -> None:
     assert bar.shown == []
 
 
-def test_a_terminal_gets_the_live_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_gets_the_live_line(monkeypatch):
     """One line, gone at the end; a dumb terminal gets plain lines."""
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "80")

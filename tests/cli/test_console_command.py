@@ -5,7 +5,6 @@ import re
 import signal
 import subprocess
 import sys
-from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
@@ -14,7 +13,7 @@ import pytest
 pytest.importorskip("uvicorn", reason="the console: pip install 'cloakwork[console]'")
 
 
-def test_it_serves_until_ctrl_c(tmp_path: Path) -> None:
+def test_it_serves_until_ctrl_c(tmp_path):
     """The link stands on standard output, and an end by Ctrl-C is no error."""
     command = [sys.executable, "-m", "cloakwork", "console", "--no-browser", "--folder", tmp_path]
     with subprocess.Popen(

@@ -19,7 +19,7 @@ Run = Callable[..., Said]
 
 
 @pytest.fixture
-def run(cloakwork: Run, ledger: str, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(cloakwork, ledger, monkeypatch):
     """Run the group on one ledger."""
     monkeypatch.setenv("COLUMNS", "100")
     return lambda *words: cloakwork("dataset", *words, "--ledger", ledger)
@@ -32,7 +32,7 @@ def declared(run: Run, *more: str) -> Said:
     return said
 
 
-def test_declare_show_and_list(run: Run, ledger: str) -> None:
+def test_declare_show_and_list(run, ledger):
     """First screens within 25 lines; figures and words."""
     said = declared(run, "--total", "epsilon=2,delta=1e-6", "--reason", "decided in March")
     assert said.out.startswith("Declared.\n")
@@ -58,7 +58,7 @@ def test_declare_show_and_list(run: Run, ledger: str) -> None:
     assert document["declarations"][0]["says"]["reason"] == "decided in March"
 
 
-def test_a_second_declaration(run: Run) -> None:
+def test_a_second_declaration(run):
     """Said again, it writes nothing; a delta that is not named stays; a looser one is refused."""
     declared(run, "--total", "epsilon=2,delta=1e-6")
     again = declared(run, "--total", "epsilon=2")
@@ -83,7 +83,7 @@ def test_a_second_declaration(run: Run) -> None:
         (("--owner", "two\nlines"), 1),
     ],
 )
-def test_slips(run: Run, tmp_path: Path, words: tuple[str, ...], code: int) -> None:
+def test_slips(run, tmp_path, words, code):
     """No traceback, and no ledger is made."""
     said = run("declare", "permits", *words)
     assert said.code == code, said.err
@@ -91,7 +91,7 @@ def test_slips(run: Run, tmp_path: Path, words: tuple[str, ...], code: int) -> N
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_unknown_dataset(run: Run) -> None:
+def test_an_unknown_dataset(run):
     """One line."""
     declared(run)
     said = run("show", "permit")
@@ -99,7 +99,7 @@ def test_an_unknown_dataset(run: Run) -> None:
     assert "knows no dataset 'permit'" in said.err
 
 
-def test_names_from_outside_are_text(run: Run) -> None:
+def test_names_from_outside_are_text(run):
     """No escape sequence reaches the terminal."""
     said = run("declare", "permits", "--owner", "\x1b]0;title\x07")
     assert said.code == 0
@@ -112,7 +112,7 @@ def test_names_from_outside_are_text(run: Run) -> None:
 @pytest.mark.parametrize(
     "name", ["", "d1 ", " d1", "x y", "d\u202e1", "d\u200b", ".d", "d\n", "é", "d" * 201]
 )
-def test_a_name_that_no_policy_can_have_is_refused(run: Run, name: str, ledger: str) -> None:
+def test_a_name_that_no_policy_can_have_is_refused(run, name, ledger):
     """Otherwise what was declared would bind nothing."""
     said = run("declare", name, "--owner", "me")
     assert (said.code, said.err.count("\n")) == (1, 1)
@@ -122,15 +122,13 @@ def test_a_name_that_no_policy_can_have_is_refused(run: Run, name: str, ledger: 
 
 
 @pytest.mark.parametrize("owner", ["", "  ", "a\nb", "x" * 201])
-def test_an_owner_is_text_of_one_line(run: Run, owner: str) -> None:
+def test_an_owner_is_text_of_one_line(run, owner):
     said = run("declare", "permits", "--owner", owner, "--unit", "case")
     assert (said.code, said.err.count("\n")) == (1, 1)
     assert "must be text of one line, 1 to 200 characters" in said.err
 
 
-def test_plan_apply_and_ledger_speak_of_it(
-    cloakwork: Run, run: Run, ledger: str, tmp_path: Path
-) -> None:
+def test_plan_apply_and_ledger_speak_of_it(cloakwork, run, ledger, tmp_path):
     """``plan`` shows it, ``apply`` and ``plan`` refuse what it forbids: 3 for the unit, 4 for the
     total.
     """
@@ -155,7 +153,7 @@ def test_plan_apply_and_ledger_speak_of_it(
     assert not (tmp_path / "b").exists()
 
 
-def test_gauges() -> None:
+def test_gauges():
     """Empty and full say exactly that."""
     assert gauge(0.0) == f"[{'.' * 20}]"
     assert gauge(1.0) == f"[{'#' * 20}]"
@@ -163,7 +161,7 @@ def test_gauges() -> None:
     assert gauge(1 - 1e-9).count("#") == 19
 
 
-def test_each_declared_total_has_a_gauge_in_its_own_currency() -> None:
+def test_each_declared_total_has_a_gauge_in_its_own_currency():
     """Also where nothing is spent; single values have no delta."""
     unit, metric = Cost(epsilon=4, delta=1e-5), Cost(epsilon=2, delta=1e-5)
     spent = Cost(epsilon=1)

@@ -35,7 +35,7 @@ from conftest import EXAMPLES, Said
 from evaluation.counterparts import _counterparts, _seeded  # noqa: F401 - fixtures
 
 
-def test_the_command_exits_with_5_where_the_claim_is_exceeded(tmp_path: Path) -> None:
+def test_the_command_exits_with_5_where_the_claim_is_exceeded(tmp_path):
     """A published mechanism that releases raw counts; the drawing is well-formed and says it."""
     arguments = [
         "audit",
@@ -57,7 +57,7 @@ def test_the_command_exits_with_5_where_the_claim_is_exceeded(tmp_path: Path) ->
     assert "claimed 1" in "".join(ElementTree.parse(tmp_path / "a.svg").getroot().itertext())
 
 
-def test_options_reach_the_mechanism() -> None:
+def test_options_reach_the_mechanism():
     """As JSON or as a word; ``noised`` belongs to one of the two claims about times, so that one is
     audited.
     """
@@ -78,7 +78,7 @@ def test_options_reach_the_mechanism() -> None:
     assert document["options"] == {"noised": "times"} and len(document["pairs"]) == 1
 
 
-def test_the_command_says_what_it_saw() -> None:
+def test_the_command_says_what_it_saw():
     result = CliRunner().invoke(
         cloakwork_command, ["audit", "dp", "variants/threshold", "--runs", "50", "--quiet"]
     )
@@ -100,9 +100,7 @@ def test_the_command_says_what_it_saw() -> None:
         (["variants/threshold", "--runs", "10", "--out", "/nowhere/a.svg"], 1, "cannot be written"),
     ],
 )
-def test_errors_are_one_line(
-    arguments: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_errors_are_one_line(arguments, code, said, capsys):
     assert main(["audit", "dp", *arguments, "--quiet"]) == code
     lines = capsys.readouterr().err.strip().splitlines()
     assert any(said in line for line in lines)
@@ -112,7 +110,7 @@ def test_errors_are_one_line(
 HOSPITAL = str(EXAMPLES / "hospital.xes.gz")
 
 
-def test_a_log_compared_with_itself_has_lost_nothing() -> None:
+def test_a_log_compared_with_itself_has_lost_nothing():
     """Each figure by its plain name, behind the word that they are internal; or one document."""
     asked = ["audit", "utility", HOSPITAL, HOSPITAL, "--quiet"]
     shown = CliRunner().invoke(cloakwork_command, asked)
@@ -130,7 +128,7 @@ def test_a_log_compared_with_itself_has_lost_nothing() -> None:
     assert document["whole_log"]["at_activities"] == []
 
 
-def test_a_missing_log_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_log_is_one_line(tmp_path, capsys):
     assert main(["audit", "utility", HOSPITAL, str(tmp_path / "none.xes")]) == 1
     said = capsys.readouterr().err
     assert said == f"{tmp_path / 'none.xes'}: there is no such file or folder\n"
@@ -165,9 +163,7 @@ def settings(count: int, *, refused: int = 0) -> tuple[ComparedSetting, ...]:
 @pytest.mark.parametrize(
     ("count", "refused"), [(1, 0), (3, 1), (9, 9), (MOST_SETTINGS, 0), (MOST_SETTINGS, 12)]
 )
-def test_the_first_screen_has_at_most_25_lines(
-    width: int, count: int, refused: int, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_first_screen_has_at_most_25_lines(width, count, refused, capsys):
     """However many settings there are; no line is wider than the screen, and every row is there."""
     found = Comparison(
         dataset="d",
@@ -186,7 +182,7 @@ def test_the_first_screen_has_at_most_25_lines(
     assert len(shown) == count - refused
 
 
-def test_what_a_terminal_would_obey_is_not_printed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_terminal_would_obey_is_not_printed(capsys):
     """Escape sequences in names stay text."""
     (row,) = settings(1)
     row = row.model_copy(update={"values": {"k": "\x1b[31mred"}, "policy": "\x1b[2J 1.0.0"})
@@ -221,9 +217,7 @@ COLUMNS = (
 )
 
 
-def test_a_sweep_on_a_table_prints_a_row_a_setting_and_writes_a_page(
-    cloakwork: Command, tmp_path: Path, ledger: str
-) -> None:
+def test_a_sweep_on_a_table_prints_a_row_a_setting_and_writes_a_page(cloakwork, tmp_path, ledger):
     """And the ledger's history tells of it."""
     page = tmp_path / "page.html"
     said = cloakwork(
@@ -247,7 +241,7 @@ def test_a_sweep_on_a_table_prints_a_row_a_setting_and_writes_a_page(
     ]  # fmt: skip
 
 
-def test_json_is_one_document(cloakwork: Command, tmp_path: Path, ledger: str) -> None:
+def test_json_is_one_document(cloakwork, tmp_path, ledger):
     """With the format's name, and shares from 0 to 1."""
     said = cloakwork(
         "compare", log_file(tmp_path), "kanon-control-flow", "--sweep", "k=2", *COLUMNS,
@@ -270,14 +264,8 @@ def test_json_is_one_document(cloakwork: Command, tmp_path: Path, ledger: str) -
     ],
 )
 def test_errors_are_one_line_and_leave_nothing_behind(
-    arguments: tuple[str, ...],
-    code: int,
-    says: str,
-    cloakwork: Command,
-    tmp_path: Path,
-    ledger: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    arguments, code, says, cloakwork, tmp_path, ledger, monkeypatch
+):
     """Also in the ledger: it is made by a comparison alone."""
     log_file(tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -317,7 +305,7 @@ spec:
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> Path:
+def small(tmp_path):
     """Some cases of a shipped log, with an attribute whose name is hostile."""
     log = read_log(EXAMPLES / "hospital.xes.gz")
     kept = log.keep_cases(pl.Series(range(40)).to_numpy())
@@ -327,7 +315,7 @@ def small(tmp_path: Path) -> Path:
     return path
 
 
-def test_one_screen_a_document_and_a_page(cloakwork: Command, small: Path, tmp_path: Path) -> None:
+def test_one_screen_a_document_and_a_page(cloakwork, small, tmp_path):
     """Before and after; what is internal says so first; names of the log are escaped."""
     page = tmp_path / "risk.html"
     said = cloakwork("risk", small, small, "--quiet", "--html", page)
@@ -345,7 +333,7 @@ def test_one_screen_a_document_and_a_page(cloakwork: Command, small: Path, tmp_p
     assert again.err == f"{page}: exists already, and nothing is overwritten; name a new file\n"
 
 
-def test_the_document_is_that_of_the_contract(cloakwork: Command, small: Path) -> None:
+def test_the_document_is_that_of_the_contract(cloakwork, small):
     """``attacks[].{name, knows, before, after: {share, low, high}}``, shares from 0 to 1."""
     said = cloakwork("risk", small, small, "--quiet", "--json")
     document = json.loads(said.out)
@@ -361,7 +349,7 @@ def test_the_document_is_that_of_the_contract(cloakwork: Command, small: Path) -
     assert all(attack["after"] is None for attack in alone["attacks"])
 
 
-def test_a_release_is_read_with_its_plan(cloakwork: Command, small: Path, tmp_path: Path) -> None:
+def test_a_release_is_read_with_its_plan(cloakwork, small, tmp_path):
     """A folder and the packed file: what the plan says of noise is known, so nothing is estimated
     of it, and both have the same figures.
     """
@@ -394,7 +382,7 @@ def _reports(cloakwork: Command, folder: Path, of_release: str, of_log: str) -> 
     assert "does not say which release was attacked" in refused.err
 
 
-def test_the_original_is_read_as_its_policy_says(cloakwork: Command, tmp_path: Path) -> None:
+def test_the_original_is_read_as_its_policy_says(cloakwork, tmp_path):
     """Columns, a decimal comma and dates that only the policy explains; a workbook, too."""
     table, folder = tmp_path / "klinik.csv", tmp_path / "release"
     rows = [
@@ -439,7 +427,7 @@ def test_the_original_is_read_as_its_policy_says(cloakwork: Command, tmp_path: P
     assert json.loads(said.out)["cases"] == 12
 
 
-def test_errors_of_risk_are_one_line(cloakwork: Command, small: Path, tmp_path: Path) -> None:
+def test_errors_of_risk_are_one_line(cloakwork, small, tmp_path):
     missing, empty = tmp_path / "none.xes", tmp_path / "empty"
     empty.mkdir()
     for asked, code, words in (
@@ -456,9 +444,7 @@ def test_errors_of_risk_are_one_line(cloakwork: Command, small: Path, tmp_path: 
     assert cloakwork("risk", small, "--other", small).code == 2
 
 
-def test_membership_by_the_plan_of_a_policy(
-    cloakwork: Command, small: Path, tmp_path: Path
-) -> None:
+def test_membership_by_the_plan_of_a_policy(cloakwork, small, tmp_path):
     """In the document, on the page, as a drawing, and on the screen, beside the claim."""
     policy, drawing, page = (tmp_path / name for name in ("p.yaml", "m.svg", "m.html"))
     shipped = (EXAMPLES.parents[1] / "policies" / "dp-control-flow.yaml").read_text("utf-8")
@@ -475,7 +461,7 @@ def test_membership_by_the_plan_of_a_policy(
     assert document.membership.runs == 20
 
 
-def test_what_membership_needs(cloakwork: Command, small: Path, tmp_path: Path) -> None:
+def test_what_membership_needs(cloakwork, small, tmp_path):
     """A plan, and the attack for its drawing."""
     said = cloakwork("risk", small, "--membership", "20", "--quiet")
     assert (said.code, said.err.count("\n")) == (1, 1)

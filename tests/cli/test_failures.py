@@ -21,9 +21,7 @@ Told = Callable[..., tuple[int, str]]
 
 
 @pytest.fixture
-def told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Told:
+def told(tmp_path, monkeypatch, capsys):
     """Run a command with a home and a ledger of its own; the exit code, and the last line on
     standard error.
     """
@@ -49,7 +47,7 @@ def csv(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def test_a_missing_column_names_the_option(tmp_path: Path) -> None:
+def test_a_missing_column_names_the_option(tmp_path):
     """Both ways to say which column it is; no standard column is proposed for another."""
     path = csv(tmp_path, "Fall,concept:name,time:timestamp\n1,a,2024-01-01\n")
     with pytest.raises(LogError) as caught:
@@ -60,7 +58,7 @@ def test_a_missing_column_names_the_option(tmp_path: Path) -> None:
     )
 
 
-def test_blanks_around_a_columns_name_are_visible_and_the_remedy_works(tmp_path: Path) -> None:
+def test_blanks_around_a_columns_name_are_visible_and_the_remedy_works(tmp_path):
     """What is proposed is what the file says, blank included."""
     path = csv(tmp_path, " Fall,concept:name,time:timestamp\n1,a,2024-01-01\n")
     with pytest.raises(LogError) as caught:
@@ -76,7 +74,7 @@ def test_blanks_around_a_columns_name_are_visible_and_the_remedy_works(tmp_path:
 @pytest.mark.parametrize(
     "text", ["case|activity|time\n1|a|2\n", "sep=;\ncase;activity\n1;a\n", "sep=|\na|b\n"]
 )
-def test_an_unknown_separator_is_told(tmp_path: Path, text: str) -> None:
+def test_an_unknown_separator_is_told(tmp_path, text):
     """Rather than that columns are missing."""
     with pytest.raises(
         LogError,
@@ -86,9 +84,7 @@ def test_an_unknown_separator_is_told(tmp_path: Path, text: str) -> None:
         read_log(csv(tmp_path, text))
 
 
-def test_interrupted_after_the_reservation(
-    told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupted_after_the_reservation(told, tmp_path, monkeypatch):
     """Nothing was written, the cost stays spent, and the ledger says why in plain words."""
 
     def stop(*_: object) -> None:
@@ -100,9 +96,7 @@ def test_interrupted_after_the_reservation(
     assert not (tmp_path / "out").exists()
 
 
-def test_interrupted_before_the_reservation(
-    told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupted_before_the_reservation(told, tmp_path, monkeypatch):
     """Nothing is spent, and nothing is said of it."""
 
     def stop(*_: object, **__: object) -> None:
@@ -112,9 +106,7 @@ def test_interrupted_before_the_reservation(
     assert apply(told, tmp_path / "out") == (130, "cloakwork: interrupted; nothing was written")
 
 
-def test_interrupted_when_the_release_stands(
-    told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupted_when_the_release_stands(told, tmp_path, monkeypatch):
     """It is not called unwritten."""
 
     def stop(*_: object) -> None:
@@ -130,9 +122,7 @@ def test_interrupted_when_the_release_stands(
 
 
 @pytest.mark.parametrize("policy", ["kanon-dp-timestamps", "kanon-control-flow"])
-def test_a_failure_after_the_reservation_says_what_stays_spent(
-    told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str
-) -> None:
+def test_a_failure_after_the_reservation_says_what_stays_spent(told, tmp_path, monkeypatch, policy):
     """As for the loser of two runs that aim at one folder; not where no budget was asked for."""
     out = tmp_path / "out"
     write = publish.write_parts
@@ -149,7 +139,7 @@ def test_a_failure_after_the_reservation_says_what_stays_spent(
     assert said.endswith(f"; {SPENT}") == (policy == "kanon-dp-timestamps")
 
 
-def test_a_refusal_before_the_reservation_says_nothing_of_cost(told: Told, tmp_path: Path) -> None:
+def test_a_refusal_before_the_reservation_says_nothing_of_cost(told, tmp_path):
     """Nothing was reserved, so nothing is spent."""
     (tmp_path / "out").write_text("")
     code, said = apply(told, tmp_path / "out")
@@ -167,13 +157,8 @@ def test_a_refusal_before_the_reservation_says_nothing_of_cost(told: Told, tmp_p
     ],
 )
 def test_the_ledger_tells_failures_in_plain_words(
-    told: Told,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    error: BaseException,
-    words: str,
-) -> None:
+    told, tmp_path, monkeypatch, capsys, error, words
+):
     """The entry keeps the kind of error; what is shown are words."""
 
     def fail(*_: object, **__: object) -> None:
@@ -188,9 +173,7 @@ def test_the_ledger_tells_failures_in_plain_words(
 
 
 @pytest.mark.parametrize("address", ["postgresql://host/name", "postgresql+psycopg://host/name"])
-def test_a_missing_driver_is_told_with_its_remedy(
-    monkeypatch: pytest.MonkeyPatch, address: str
-) -> None:
+def test_a_missing_driver_is_told_with_its_remedy(monkeypatch, address):
     """One line, and what to install."""
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(LedgerError) as caught:
@@ -201,9 +184,7 @@ def test_a_missing_driver_is_told_with_its_remedy(
     assert "\n" not in str(caught.value)
 
 
-def test_a_report_is_made_of_a_folder(
-    told: Told, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_report_is_made_of_a_folder(told, tmp_path, capsys):
     """A packed release is to be unpacked; without its internal part there is no internal report."""
     out, packed = tmp_path / "out", tmp_path / "out.zip"
     assert apply(told, out)[0] == 0

@@ -1,8 +1,7 @@
 """Help, hints and colours: the same for every command."""
 
 import shlex
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import click
 import pytest
@@ -10,7 +9,6 @@ import pytest
 from cloakwork import cli
 from cloakwork.cli.examples import EXAMPLES
 from cloakwork.report.screen import console
-from conftest import Said
 
 
 def commands(command: click.Command, path: str = "") -> Iterator[tuple[str, click.Command]]:
@@ -28,7 +26,7 @@ ALL = dict(commands(cli.cloakwork_command))
 
 
 @pytest.fixture
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def files(tmp_path, monkeypatch):
     """The files that the examples name."""
     (tmp_path / "release").mkdir()
     for name in ("policy.yaml", "log.xes.gz", "log.csv", "plan.json", "key.pem"):
@@ -36,13 +34,13 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_every_command_has_its_examples_and_no_example_is_left_over() -> None:
+def test_every_command_has_its_examples_and_no_example_is_left_over():
     """The table names what there is."""
     assert set(EXAMPLES) == set(ALL)
 
 
 @pytest.mark.parametrize("path", EXAMPLES)
-def test_help_ends_with_two_examples(cloakwork: Callable[..., Said], path: str) -> None:
+def test_help_ends_with_two_examples(cloakwork, path):
     """As they are typed, each on one line."""
     said = cloakwork(*path.split(), "--help")
     assert said.code == 0
@@ -52,7 +50,7 @@ def test_help_ends_with_two_examples(cloakwork: Callable[..., Said], path: str) 
 
 @pytest.mark.usefixtures("files")
 @pytest.mark.parametrize("example", [each for pair in EXAMPLES.values() for each in pair])
-def test_every_example_parses(example: str) -> None:
+def test_every_example_parses(example):
     """Options, arguments and their values are those of the command."""
     typed, _, _ = example.partition(" > ")
     _, *words = shlex.split(typed)
@@ -74,9 +72,7 @@ def test_every_example_parses(example: str) -> None:
         (["nonsense"], "Error: No such command 'nonsense'.", "cloakwork --help"),
     ],
 )
-def test_wrong_use_is_one_line_and_a_hint(
-    cloakwork: Callable[..., Said], arguments: list[str], line: str, hint: str
-) -> None:
+def test_wrong_use_is_one_line_and_a_hint(cloakwork, arguments, line, hint):
     """What is wrong, and where to read on; exit code 2."""
     said = cloakwork(*arguments)
     assert said.code == 2
@@ -86,7 +82,7 @@ def test_wrong_use_is_one_line_and_a_hint(
 
 
 @pytest.mark.parametrize("path", ALL)
-def test_every_command_can_do_without_colours(path: str) -> None:
+def test_every_command_can_do_without_colours(path):
     """``--no-color`` stands wherever a user may type it."""
     assert [option.opts for option in ALL[path].params].count(["--no-color"]) == 1
 
@@ -104,9 +100,7 @@ def coloured(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tuple[bool, bo
     return seen[0]
 
 
-def test_colours_are_switched_off_before_and_behind_the_command(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_colours_are_switched_off_before_and_behind_the_command(monkeypatch):
     """By option in either place, and by NO_COLOR; else they are on."""
     monkeypatch.delenv("NO_COLOR", raising=False)
     assert coloured(monkeypatch, "ledger", "show") == (True, True)
@@ -116,13 +110,13 @@ def test_colours_are_switched_off_before_and_behind_the_command(
     assert coloured(monkeypatch, "ledger", "show") == (False, False)
 
 
-def test_the_help_says_which_engine_is_taken(cloakwork: Callable[..., Said]) -> None:
+def test_the_help_says_which_engine_is_taken(cloakwork):
     """Where nobody names one."""
     text = " ".join(cloakwork("apply", "--help").out.split())
     assert "a log of more than 5 million events in batches" in text
 
 
-def test_a_misspelt_mechanism_brings_its_likely_name(cloakwork: Callable[..., Said]) -> None:
+def test_a_misspelt_mechanism_brings_its_likely_name(cloakwork):
     """In one line, not with the names of all."""
     said = cloakwork("mechanisms", "kanon/auot")
     assert said.code == 2
@@ -130,9 +124,7 @@ def test_a_misspelt_mechanism_brings_its_likely_name(cloakwork: Callable[..., Sa
     assert "timestamps/laplace" not in said.err
 
 
-def test_the_list_of_mechanisms_fits_eighty_columns(
-    cloakwork: Callable[..., Said], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_list_of_mechanisms_fits_eighty_columns(cloakwork, monkeypatch):
     """Each name begins a line; the rest is indented below it."""
     monkeypatch.setenv("COLUMNS", "80")
     lines = cloakwork("mechanisms").out.splitlines()

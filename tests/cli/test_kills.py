@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -27,7 +26,7 @@ COMPLETE = {"internal", "plan.json", "statement.json", "log.csv"}
 
 
 @pytest.fixture
-def plan(tmp_path: Path) -> Path:
+def plan(tmp_path):
     """A plan with budget for all that the tests try: planning once leaves the part that is
     killed.
     """
@@ -43,7 +42,7 @@ def command(plan: Path, out: Path, ledger: str) -> list[object]:
 
 
 @pytest.fixture
-def pipe(tmp_path: Path) -> Path:
+def pipe(tmp_path):
     """Where progress can be followed."""
     made = tmp_path / "progress"
     os.mkfifo(made)
@@ -70,9 +69,7 @@ def kill_at_random(
     return moment if fork.end() == -signal.SIGKILL else "finished before"
 
 
-def test_killed_at_any_moment(
-    tmp_path: Path, ledger: str, plan: Path, forks: Forks, pipe: Path
-) -> None:
+def test_killed_at_any_moment(tmp_path, ledger, plan, forks, pipe):
     """After each kill one ``reconcile`` brings ledger and folders to agreement, and nothing of a
     draft is left.
     """
@@ -127,7 +124,7 @@ def check_agreement(out: Path, ledger: str) -> None:
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
+def small_disk(tmp_path):
     """A file system of so many KiB; needs root."""
     place = tmp_path / "disk"
     place.mkdir()
@@ -143,14 +140,7 @@ def small_disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
 
 
 @pytest.mark.parametrize("kib", [4, 12, 24])
-def test_the_disk_of_the_release_fills(
-    tmp_path: Path,
-    ledger: str,
-    plan: Path,
-    forks: Forks,
-    small_disk: Callable[[int], Path],
-    kib: int,
-) -> None:
+def test_the_disk_of_the_release_fills(tmp_path, ledger, plan, forks, small_disk, kib):
     """One line, exit 1, no folder, no draft; the entry says failed, or nothing was charged."""
     disk = small_disk(kib)
     said = run_quiet(forks, plan, disk / "out", ledger)
@@ -180,9 +170,7 @@ def run_quiet(forks: Forks, plan: Path, out: Path, ledger: str, limit: int | Non
 
 
 @pytest.mark.parametrize("limit", [1024, 14_000, 24_576])
-def test_files_may_not_grow(
-    tmp_path: Path, ledger: str, plan: Path, forks: Forks, limit: int
-) -> None:
+def test_files_may_not_grow(tmp_path, ledger, plan, forks, limit):
     """A limit on the size of files stops the release's files, or the ledger: one line, exit 1,
     nothing half-written.
     """
@@ -196,9 +184,7 @@ def test_files_may_not_grow(
 
 
 @pytest.mark.parametrize("kib", [36, 44, 52, 60] if "CLOAKWORK_RUNS" in os.environ else [36, 44])
-def test_the_disk_of_the_ledger_fills(
-    tmp_path: Path, plan: Path, forks: Forks, small_disk: Callable[[int], Path], kib: int
-) -> None:
+def test_the_disk_of_the_ledger_fills(tmp_path, plan, forks, small_disk, kib):
     """Wherever it fills: one line, exit 1; the chain is whole, and what stands is known or can be
     completed.
     """

@@ -4,7 +4,6 @@ A confidence bound as a user types it: for persons with several cases, and where
 kept.
 """
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 import yaml
 
 from cloakwork.log.formats import read_log
-from conftest import EXAMPLES, ROOT, Said
+from conftest import EXAMPLES, ROOT
 
 GOALS = {
     "a case's number": [{"kind": "t-closeness", "t": 0.05, "attribute": "case:age"}],
@@ -57,9 +56,7 @@ def write_policy(
     ("name", "form"),
     [*((name, "xes.gz") for name in GOALS), ("times", "csv"), ("several", "parquet")],
 )
-def test_released_and_verified(
-    name: str, form: str, cloakwork: Callable[..., Said], tmp_path: Path, ledger: str
-) -> None:
+def test_released_and_verified(name, form, cloakwork, tmp_path, ledger):
     """Each guarantee is claimed, and measured again on the written file unless it is about
     probabilities.
     """
@@ -79,9 +76,7 @@ def test_released_and_verified(
         assert (measured in verified.out) == (name != "noise")
 
 
-def test_values_of_the_shipped_policy_are_those_of_the_source(
-    cloakwork: Callable[..., Said], tmp_path: Path, ledger: str
-) -> None:
+def test_values_of_the_shipped_policy_are_those_of_the_source(cloakwork, tmp_path, ledger):
     """The same ages, with other cases."""
     log = EXAMPLES / "hospital.xes.gz"
     said = cloakwork(
@@ -94,9 +89,7 @@ def test_values_of_the_shipped_policy_are_those_of_the_source(
     assert before.equals(after)
 
 
-def test_an_infeasible_t_is_refused_with_the_least_one(
-    cloakwork: Callable[..., Said], tmp_path: Path, ledger: str
-) -> None:
+def test_an_infeasible_t_is_refused_with_the_least_one(cloakwork, tmp_path, ledger):
     """In one line, with nothing written; the t that it names can be had."""
     goal: dict[str, object] = {"kind": "t-closeness", "t": 0.001, "attribute": "case:age"}
     arguments = (EXAMPLES / "hospital.csv.gz", "--out", tmp_path / "out", "--ledger", ledger)
@@ -150,9 +143,7 @@ def policy_at(folder: Path, **goal: Any) -> Path:
     return path
 
 
-def test_patients_are_counted_and_stay_unnamed(
-    cloakwork: Callable[..., Said], tmp_path: Path, ledger: str
-) -> None:
+def test_patients_are_counted_and_stay_unnamed(cloakwork, tmp_path, ledger):
     """By patient before the release, by case on the written file, which no longer has patients."""
     out = tmp_path / "out"
     said = cloakwork("apply", policy_at(tmp_path), LOG, "--out", out, "--ledger", ledger)
@@ -166,9 +157,7 @@ def test_patients_are_counted_and_stay_unnamed(
     )
 
 
-def test_nothing_is_written_where_nothing_can_be_kept(
-    cloakwork: Callable[..., Said], tmp_path: Path, ledger: str
-) -> None:
+def test_nothing_is_written_where_nothing_can_be_kept(cloakwork, tmp_path, ledger):
     """More patients are asked for than there are."""
     out = tmp_path / "out"
     said = cloakwork("apply", policy_at(tmp_path, K=5000), LOG, "--out", out, "--ledger", ledger)

@@ -38,12 +38,7 @@ def file(tmp_path):
     hour = Charge(currency="metric", cost=Cost(epsilon=0.5), shift=timedelta(hours=1))
     book.reserve(
         ReservationRequest(
-            dataset="claims",
-            policy="hourly",
-            charges=(
-                hour,
-                Charge(currency="local", cost=local),
-            ),
+            dataset="claims", policy="hourly", charges=(hour, Charge(currency="local", cost=local))
         )
     )
     book.reserve(

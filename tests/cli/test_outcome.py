@@ -6,9 +6,7 @@ names.
 
 import json
 from base64 import b64decode
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +15,7 @@ from cloakwork.evaluation.utility import Utility
 from cloakwork.evaluation.whole_log import WholeLogUtility
 from cloakwork.report.outcome import inside_lines
 from cloakwork.run.release import Internal, StepRecord
-from conftest import EXAMPLES, ROOT, Said, hurried
+from conftest import EXAMPLES, ROOT, hurried
 
 FIGURES = {
     "distance": 187,
@@ -52,7 +50,7 @@ def said(utility: Utility | None) -> str:
     return "\n".join(inside_lines(internal(utility)))
 
 
-def test_the_outcome_tells_what_is_left() -> None:
+def test_the_outcome_tells_what_is_left():
     """Cases, variants, similarity and events, marked as internal first."""
     text = said(KEPT)
     assert text.startswith("internal")
@@ -63,7 +61,7 @@ def test_the_outcome_tells_what_is_left() -> None:
     assert "warning" not in text and "take less than" not in text
 
 
-def test_how_long_cases_take_stands_beside_the_log() -> None:
+def test_how_long_cases_take_stands_beside_the_log():
     """Noise on starts moves times far; an analyst of durations asks for the other figure."""
     times = TimeUtility(duration_source_median=6.1, duration_released_median=24.0)
     text = said(KEPT.model_copy(update={"times": times}))
@@ -79,32 +77,32 @@ def test_how_long_cases_take_stands_beside_the_log() -> None:
         ({"relative_log_similarity": 0.2}, "warning: little is left of the variants"),
     ],
 )
-def test_little_left_is_said_in_words(changed: dict[str, float], line: str) -> None:
+def test_little_left_is_said_in_words(changed, line):
     """Each on its own."""
     assert line in said(KEPT.model_copy(update=changed))
 
 
 @pytest.mark.parametrize(("off", "is_told"), [(0.4, False), (1.1, True)])
-def test_durations_that_were_lost_are_said_in_words(off: float, is_told: bool) -> None:
+def test_durations_that_were_lost_are_said_in_words(off, is_told):
     """Of cases that were made anew, by more than half of the mean."""
     utility = KEPT.model_copy(update={"whole_log": WholeLogUtility(case_durations=off)})
     said = " ".join(inside_lines(internal(utility)))
     assert ("how long cases take is hardly kept" in said) == is_told
 
 
-def test_without_a_report_the_steps_tell() -> None:
+def test_without_a_report_the_steps_tell():
     """Where no figures of utility were asked for, nothing is measured for the screen."""
     text = said(None)
     assert "kanon/auto: 124 of 1,040 cases, 187 events" in text
     assert "similarity" not in text and "redact" not in text
 
 
-def test_nothing_known_is_nothing_said() -> None:
+def test_nothing_known_is_nothing_said():
     """No heading without a line."""
     assert list(inside_lines(replace(internal(None), steps=()))) == []
 
 
-def test_the_screen_of_apply(cloakwork: Callable[..., Said], tmp_path: Path, ledger: str) -> None:
+def test_the_screen_of_apply(cloakwork, tmp_path, ledger):
     """What is public first, then what is not; JSON gains no figure of the raw log."""
     policy = hurried(ROOT / "policies" / "kanon-control-flow.yaml", tmp_path)
     log = EXAMPLES / "hospital.xes.gz"
@@ -135,9 +133,7 @@ LOG = "case:concept:name,concept:name,time:timestamp\n" + "".join(
 )
 
 
-def test_an_empty_release_says_so(
-    cloakwork: Callable[..., Said], tmp_path: Path, ledger: str
-) -> None:
+def test_an_empty_release_says_so(cloakwork, tmp_path, ledger):
     """A header alone holds no case, and what comes of it is of no use."""
     log = tmp_path / "log.csv"
     log.write_text(LOG.splitlines()[0] + "\n")
@@ -154,9 +150,7 @@ def test_an_empty_release_says_so(
     assert "the release is EMPTY" in said.out
 
 
-def test_an_attribute_that_the_log_lacks_is_named(
-    cloakwork: Callable[..., Said], tmp_path: Path, ledger: str
-) -> None:
+def test_an_attribute_that_the_log_lacks_is_named(cloakwork, tmp_path, ledger):
     """A misspelt name, which nothing matched, once went by in silence."""
     policy, log = tmp_path / "policy.yaml", tmp_path / "log.csv"
     log.write_text(LOG)
@@ -170,11 +164,8 @@ def test_an_attribute_that_the_log_lacks_is_named(
 
 
 def test_an_attribute_that_noise_hides_is_not_said_to_be_missing_from_the_log(
-    cloakwork: Callable[..., Said],
-    tmp_path: Path,
-    ledger: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    cloakwork, tmp_path, ledger, monkeypatch
+):
     """The log has the attribute, with values other than those that are declared. Whether noise
     hides it is chance, so that it did is set here.
     """

@@ -5,7 +5,6 @@ The commands that make and use a DP profile, as a user types them.
 
 import json
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from cloakwork.report.plan_screen import MOST_LINES, change_line, first_screen, 
 from cloakwork.report.screen import ScreenSection, fitted
 from cloakwork.report.texts import guarantee_line, step_line, warning_lines
 from cloakwork.run.release import StepRecord
-from conftest import EXAMPLES, ROOT, SHARED, Said
+from conftest import EXAMPLES, ROOT, SHARED
 from contracts.sample_logs import log_of
 from run.profiles import LOG, buying
 
@@ -48,13 +47,7 @@ FIGURES = {
 
 @pytest.mark.parametrize("width", [80, 100])
 @pytest.mark.parametrize("policy", POLICIES + CONTRACT, ids=lambda path: path.stem)
-def test_every_policy_fits_the_screen(
-    cloakwork: Callable[..., Said],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    policy: Path,
-    width: int,
-) -> None:
+def test_every_policy_fits_the_screen(cloakwork, tmp_path, monkeypatch, policy, width):
     """At most 25 lines of so many columns, all guarantees among them."""
     monkeypatch.setenv("COLUMNS", str(width))
     said = cloakwork(
@@ -70,7 +63,7 @@ def test_every_policy_fits_the_screen(
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda path: path.stem)
-def test_a_preview_and_earlier_releases_fit_as_well(policy: Path) -> None:
+def test_a_preview_and_earlier_releases_fit_as_well(policy):
     """The longest screen of each policy: with figures of two steps, and all warnings."""
     from cloakwork.run.release import StepRecord
 
@@ -84,7 +77,7 @@ def test_a_preview_and_earlier_releases_fit_as_well(policy: Path) -> None:
     )
 
 
-def test_two_releases_can_be_intersected_one_cannot() -> None:
+def test_two_releases_can_be_intersected_one_cannot():
     """The warning stands from the second release on that no budget bounds."""
     plan = make_plan(load_policy("kanon-control-flow"))
     assert any(caveat.kind == "intersection" for caveat in plan.warnings)
@@ -94,9 +87,7 @@ def test_two_releases_can_be_intersected_one_cannot() -> None:
     assert any("intersect" in line for line in warning_lines(plan, None)), "unknown: it may be so"
 
 
-def test_the_ledger_tells_whether_there_was_one(
-    cloakwork: Callable[..., Said], tmp_path: Path
-) -> None:
+def test_the_ledger_tells_whether_there_was_one(cloakwork, tmp_path):
     """Before the first release and before the second."""
     log = tmp_path / "log.csv"
     rows = [f"{number},a,2024-01-01T00:00:00Z" for number in range(30)]
@@ -113,9 +104,7 @@ def test_the_ledger_tells_whether_there_was_one(
     )
 
 
-def test_reasons_and_alternatives_are_one_flag_away(
-    cloakwork: Callable[..., Said], tmp_path: Path
-) -> None:
+def test_reasons_and_alternatives_are_one_flag_away(cloakwork, tmp_path):
     """``--why`` adds derivations, ``--all`` what was not chosen and the parameters as well."""
     plan = ("plan", "kanon-dp-timestamps", HOSPITAL, "--no-preview", "--quiet")
     ledger = ("--ledger", tmp_path / "ledger.db")
@@ -138,7 +127,7 @@ def policy_with(**changes: object) -> Policy:
     return Policy.model_validate(document)
 
 
-def test_little_is_foretold_from_the_policy_alone() -> None:
+def test_little_is_foretold_from_the_policy_alone():
     """A small epsilon leaves most activities out; the shipped policies leave enough."""
     goal = {
         "kind": "differential-privacy",
@@ -152,7 +141,7 @@ def test_little_is_foretold_from_the_policy_alone() -> None:
         assert not list(little_is_left(make_plan(load_policy(policy)))), policy
 
 
-def test_a_large_k_is_told_by_lint() -> None:
+def test_a_large_k_is_told_by_lint():
     """Of 100 units 30 make 3 groups."""
     from cloakwork.policy.lint import little_left
 
@@ -161,7 +150,7 @@ def test_a_large_k_is_told_by_lint() -> None:
     assert "at most 3 groups of 30" in advice.message
 
 
-def test_what_a_step_changes_is_one_line() -> None:
+def test_what_a_step_changes_is_one_line():
     """Figures that are known read well, others stand as they are."""
     assert change_line(FIGURES) == (
         "220 of 1,434 cases, 299 events, within 1.2% of the least possible; 116 variants become 29"
@@ -169,7 +158,7 @@ def test_what_a_step_changes_is_one_line() -> None:
     assert change_line({"some_rows": 1200, "share": 0.25}) == "some rows 1,200, share 0.25"
 
 
-def test_a_screen_gives_way_where_it_is_longest() -> None:
+def test_a_screen_gives_way_where_it_is_longest():
     """Entries are hidden from the end, and how many is said with the option that shows them."""
     few = ScreenSection("Few", ("one",))
     many = ScreenSection("Many", tuple(f"entry {number}" for number in range(9)), "--all")
@@ -179,7 +168,7 @@ def test_a_screen_gives_way_where_it_is_longest() -> None:
     assert fitted([few], 0, 80) == (few,), "what may not give way stays"
 
 
-def test_what_is_of_no_use_when_cut_gives_way_last() -> None:
+def test_what_is_of_no_use_when_cut_gives_way_last():
     """A price ends with what is left: its beginning alone says nothing."""
     price = ScreenSection("Price", ("word " * 40,), most_lines=3, legible_lines=3)
     steps = ScreenSection("Steps", ("word " * 40,), most_lines=3)
@@ -188,7 +177,7 @@ def test_what_is_of_no_use_when_cut_gives_way_last() -> None:
     assert sum(len(section.lines(80)) for section in fitted([price, steps], 3, 80)) == 3
 
 
-def test_the_price_is_whole_beside_figures_of_the_log(tmp_path: Path) -> None:
+def test_the_price_is_whole_beside_figures_of_the_log(tmp_path):
     """The longest of the shipped screens, previewed and with an earlier release."""
     plan = make_plan(load_policy("kanon-dp-timestamps"))
     previewed = [StepRecord(mechanism="kanon/auto", seconds=0, figures=FIGURES)]
@@ -200,7 +189,7 @@ def test_the_price_is_whole_beside_figures_of_the_log(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("value", "text"), [(7200, "2 h"), (60, "1 min"), (86400, "1 day")])
-def test_durations_are_written_as_people_do(value: int, text: str) -> None:
+def test_durations_are_written_as_people_do(value, text):
     """With a space and no plural where there is one."""
     from datetime import timedelta
 
@@ -208,7 +197,7 @@ def test_durations_are_written_as_people_do(value: int, text: str) -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda path: path.stem)
-def test_a_plain_line_keeps_the_strength_of_the_guarantee(policy: Path) -> None:
+def test_a_plain_line_keeps_the_strength_of_the_guarantee(policy):
     """Every number that makes the guarantee strong or weak is in the line."""
     plan = make_plan(load_policy(policy))
     for claim in plan.claims:
@@ -220,12 +209,7 @@ def test_a_plain_line_keeps_the_strength_of_the_guarantee(policy: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [("--column", "concept:name=b"), ("--ledger", "l.db")])
-def test_what_comes_next_keeps_the_options(
-    cloakwork: Callable[..., Said],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    options: tuple[str, str],
-) -> None:
+def test_what_comes_next_keeps_the_options(cloakwork, tmp_path, monkeypatch, options):
     """The command that is shown to be copied names columns and ledger, too."""
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.chdir(tmp_path)
@@ -237,21 +221,19 @@ def test_what_comes_next_keeps_the_options(
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda path: path.stem)
-def test_steps_speak_of_durations(policy: Path) -> None:
+def test_steps_speak_of_durations(policy):
     """Noise on times is told in units of time, never in steps of the grid."""
     reasons = [step.why for step in make_plan(load_policy(policy)).steps]
     assert not [why for why in reasons if "grid" in why]
 
 
-def test_the_scale_of_noise_is_a_duration() -> None:
+def test_the_scale_of_noise_is_a_duration():
     """Epsilon 1 for a shift of 1 h takes noise of scale 1 h."""
     plan = make_plan(load_policy(ROOT / "policies" / "kanon-dp-timestamps.yaml"))
     assert "adds noise of scale 1 h to each time" in [step.why for step in plan.steps]
 
 
-def test_columns_that_nothing_checks_are_told(
-    cloakwork: Callable[..., Said], tmp_path: Path
-) -> None:
+def test_columns_that_nothing_checks_are_told(cloakwork, tmp_path):
     """Under differential privacy the log is not read, so a wrong ``--column`` shows with apply."""
     log = EXAMPLES / "hospital.csv.gz"
     policy = ROOT / "policies" / "dp-control-flow.yaml"
@@ -264,7 +246,7 @@ def test_columns_that_nothing_checks_are_told(
     assert "XES names its attributes itself" in said.err
 
 
-def test_generalisation_is_told_in_rounded_shares() -> None:
+def test_generalisation_is_told_in_rounded_shares():
     """By attribute, the shares of its levels; not raw figures."""
     figures = {
         "case:age as it is": 0.0,
@@ -305,9 +287,7 @@ spec:
 """
 
 
-def test_no_guarantee_and_no_exposed_column_is_hidden(
-    cloakwork: Callable[..., Said], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_guarantee_and_no_exposed_column_is_hidden(cloakwork, tmp_path, monkeypatch):
     """Local noise of one strength is one line; its steps say what they change."""
     monkeypatch.setenv("COLUMNS", "80")
     policy = tmp_path / "local.yaml"
@@ -326,9 +306,7 @@ def test_no_guarantee_and_no_exposed_column_is_hidden(
     assert "add noise to cost (attributes/bounded-laplace)" in steps
 
 
-def test_a_policy_that_buys_none_is_refused_before_the_log_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_policy_that_buys_none_is_refused_before_the_log_is_read(tmp_path, monkeypatch, capsys):
     """As any other policy that cannot be met: exit code 3, one line."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "p.yaml").write_text(
@@ -341,7 +319,7 @@ def test_a_policy_that_buys_none_is_refused_before_the_log_is_read(
     assert not (tmp_path / "profile.json").exists() and not (tmp_path / "cloakwork.db").exists()
 
 
-def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commands(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CLOAKWORK_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("CLOAKWORK_LEDGER", raising=False)
@@ -366,9 +344,7 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_errors_of_the_commands_are_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_errors_of_the_commands_are_one_line(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "p.yaml").write_text(buying().model_dump_json(by_alias=True, exclude_unset=True))
     write_log(log_of([["a"]]), tmp_path / "log.csv", "csv")

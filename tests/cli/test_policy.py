@@ -31,7 +31,7 @@ from conftest import EXAMPLES, Said
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path, monkeypatch):
     """An empty working folder."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -45,7 +45,7 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(policy, arguments)
 
 
-def test_init_writes_a_policy_that_is_valid_and_says_how_to_go_on(here: Path) -> None:
+def test_init_writes_a_policy_that_is_valid_and_says_how_to_go_on(here):
     result = run("init", *SAID)
     assert result.exit_code == 0
     assert "cloakwork policy validate policy.yaml" in result.stdout
@@ -56,12 +56,12 @@ def test_init_writes_a_policy_that_is_valid_and_says_how_to_go_on(here: Path) ->
 
 
 @pytest.mark.parametrize("name", list_policies())
-def test_init_begins_with_any_shipped_policy(here: Path, name: str) -> None:
+def test_init_begins_with_any_shipped_policy(here, name):
     assert run("init", *SAID, "--from", name, "--out", "Mine & Yours.yaml").exit_code == 0
     assert load_policy("Mine & Yours.yaml").metadata.name == "mine-yours"
 
 
-def test_init_never_overwrites_unasked(here: Path) -> None:
+def test_init_never_overwrites_unasked(here):
     (here / "policy.yaml").write_text("mine")
     refused = run("init")
     assert (refused.exit_code, "policy.yaml exists; --force overwrites it" in refused.stderr) == (
@@ -73,14 +73,14 @@ def test_init_never_overwrites_unasked(here: Path) -> None:
     assert load_policy("policy.yaml")
 
 
-def test_init_from_an_unknown_name_is_a_usage_error(here: Path) -> None:
+def test_init_from_an_unknown_name_is_a_usage_error(here):
     result = run("init", "--from", "dp-control-flw")
     assert result.exit_code == 2
     assert "did you mean 'dp-control-flow'?" in result.stderr
     assert not list(here.iterdir())
 
 
-def test_validate_sends_what_is_right_and_what_is_wrong_different_ways(here: Path) -> None:
+def test_validate_sends_what_is_right_and_what_is_wrong_different_ways(here):
     run("init", *SAID, "--out", "good.yaml")
     (here / "bad.yaml").write_text((here / "good.yaml").read_text().replace("k: 10", "k: 1"))
     result = run("validate", "good.yaml", "bad.yaml", "none.yaml")
@@ -92,7 +92,7 @@ def test_validate_sends_what_is_right_and_what_is_wrong_different_ways(here: Pat
     assert second == "none.yaml: no such file"
 
 
-def test_validate_prints_one_json_document(here: Path) -> None:
+def test_validate_prints_one_json_document(here):
     (here / "bad.yaml").write_text("kind: PrivacyPolicy\n")
     result = run("validate", "--json", "dp-control-flow", "bad.yaml")
     assert (result.exit_code, result.stderr) == (3, "")
@@ -105,11 +105,11 @@ def test_validate_prints_one_json_document(here: Path) -> None:
     ]
 
 
-def test_validate_without_a_policy_is_a_usage_error() -> None:
+def test_validate_without_a_policy_is_a_usage_error():
     assert run("validate").exit_code == 2
 
 
-def test_explain_says_who_how_and_what_for() -> None:
+def test_explain_says_who_how_and_what_for():
     said = run("explain", "dp-per-person").stdout
     for part in (
         "Who is protected",
@@ -123,7 +123,7 @@ def test_explain_says_who_how_and_what_for() -> None:
     assert document["policy"] == "dp-per-person 1.0.0"
 
 
-def test_lint_places_its_advice(here: Path) -> None:
+def test_lint_places_its_advice(here):
     run("init", *SAID, "--from", "kanon-control-flow")
     assert run("lint", "policy.yaml").stdout == "policy.yaml: nothing to advise\n"
     text = (here / "policy.yaml").read_text()
@@ -136,7 +136,7 @@ def test_lint_places_its_advice(here: Path) -> None:
     assert [item["line"] for item in advice] == [line]
 
 
-def test_diff_says_what_was_tightened(here: Path) -> None:
+def test_diff_says_what_was_tightened(here):
     run("init", *SAID, "--from", "kanon-control-flow", "--out", "policy.yaml")
     (here / "new.yaml").write_text((here / "policy.yaml").read_text().replace("k: 10", "k: 12"))
     assert run("diff", "policy.yaml", "new.yaml").stdout == (
@@ -150,13 +150,13 @@ def test_diff_says_what_was_tightened(here: Path) -> None:
     assert run("diff", "policy.yaml", "policy.yaml").stdout == "The two policies say the same.\n"
 
 
-def test_schema_goes_to_standard_output_or_to_a_file(here: Path) -> None:
+def test_schema_goes_to_standard_output_or_to_a_file(here):
     assert run("schema").stdout == schema_text()
     assert run("schema", "--out", "schema.json").exit_code == 0
     assert (here / "schema.json").read_text("utf-8") == schema_text()
 
 
-def test_list_names_the_shipped_policies() -> None:
+def test_list_names_the_shipped_policies():
     lines = run("list").stdout.splitlines()
     assert [line.split()[0] for line in lines if line[:1].strip()] == list_policies()
     assert [
@@ -165,15 +165,13 @@ def test_list_names_the_shipped_policies() -> None:
 
 
 @pytest.mark.parametrize("command", ["explain", "lint"])
-def test_an_invalid_policy_is_a_policy_error(here: Path, command: str) -> None:
+def test_an_invalid_policy_is_a_policy_error(here, command):
     (here / "bad.yaml").write_text("[]")
     assert isinstance(run(command, "bad.yaml").exception, PolicyError)
 
 
 @pytest.fixture
-def diff(
-    tmp_path: Path, cloakwork: Callable[..., Said], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Said]:
+def diff(tmp_path, cloakwork, monkeypatch):
     """Compare a policy (version 1.0.0) with itself after replacements."""
     monkeypatch.chdir(tmp_path)
     text = (shipped("policies") / "kanon-control-flow.yaml").read_text("utf-8")
@@ -205,14 +203,12 @@ def diff(
         ((), "5", "1.0.0", 0),
     ],
 )
-def test_what_fails(
-    diff: Callable[..., Said], fail_on: tuple[str, ...], k: str, version: str, code: int
-) -> None:
+def test_what_fails(diff, fail_on, k, version, code):
     options = [word for each in fail_on for word in ("--fail-on", each)]
     assert diff(*options, k=k, version=version).code == code
 
 
-def test_a_version_that_was_not_raised_is_said_in_every_format(diff: Callable[..., Said]) -> None:
+def test_a_version_that_was_not_raised_is_said_in_every_format(diff):
     assert "2.0.0 or later, and the new policy says 1.0.1" in diff(k="5", version="1.0.1").out
     document = json.loads(diff("--json", k="5", version="1.0.1").out)
     assert document["version"] == {
@@ -238,9 +234,7 @@ Command = Callable[..., Said]
 
 
 @pytest.fixture
-def lint(
-    tmp_path: Path, cloakwork: Command, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Said]:
+def lint(tmp_path, cloakwork, monkeypatch):
     """Lint a policy with k = 3 and without '*', which is one warning and one note."""
     monkeypatch.chdir(tmp_path)
 
@@ -274,16 +268,14 @@ WAIVER = {"rule": "small-k", "reason": "Nobody knows", "by": "Ann", "expires": "
     ],
 )
 @pytest.mark.parametrize("output", ["text", "json", "sarif", "github"])
-def test_which_advice_fails(
-    lint: Callable[..., Said], options: Any, waivers: Any, code: int, output: str
-) -> None:
+def test_which_advice_fails(lint, options, waivers, code, output):
     said = lint(*options, "--format", output, waivers=waivers)
     assert (said.code, said.err) == (code, "")
     if output in ("json", "sarif"):
         assert json.loads(said.out)
 
 
-def test_what_is_waived_is_said(lint: Callable[..., Said]) -> None:
+def test_what_is_waived_is_said(lint):
     waivers = [WAIVER, WAIVER | {"rule": "smal-k"}]
     text = lint(waivers=waivers).out
     assert "spec.guarantees[0].k: waived: small-k, until 9999-12-31, by Ann: Nobody knows" in text
@@ -299,7 +291,7 @@ def test_what_is_waived_is_said(lint: Callable[..., Said]) -> None:
     assert "small-k:" not in lint("--format", "github", waivers=waivers).out
 
 
-def test_the_log_is_asked_only_where_it_is_given(lint: Callable[..., Said]) -> None:
+def test_the_log_is_asked_only_where_it_is_given(lint):
     """A waiver of what only the log shows is not idle before the log was looked at."""
     waiver = WAIVER | {"rule": "attribute-not-in-log"}
     unused = "the waiver of attribute-not-in-log matches no finding"
@@ -307,11 +299,11 @@ def test_the_log_is_asked_only_where_it_is_given(lint: Callable[..., Said]) -> N
     assert unused in lint(str(EXAMPLES / "hospital.csv.gz"), waivers=[waiver]).out
 
 
-def test_json_and_another_format_contradict(lint: Callable[..., Said]) -> None:
+def test_json_and_another_format_contradict(lint):
     assert lint("--json", "--format", "sarif").code == 2
 
 
-def test_the_rules_are_listed_for_readers() -> None:
+def test_the_rules_are_listed_for_readers():
     """Their ids are promised: waivers name them."""
     page = (Path(__file__).parents[2] / "docs" / "budgets-and-approvals.md").read_text("utf-8")
     rows = [line for line in page.splitlines() if line.startswith("| `")]
@@ -324,9 +316,7 @@ def test_the_rules_are_listed_for_readers() -> None:
 LOG = EXAMPLES / "hospital.xes.gz"
 
 
-def test_a_suggested_policy_is_valid_and_says_what_it_is(
-    cloakwork: Callable[..., Said], tmp_path: Path
-) -> None:
+def test_a_suggested_policy_is_valid_and_says_what_it_is(cloakwork, tmp_path):
     """Suggest, validate, lint: no edit, no failed command."""
     out = tmp_path / "policy.yaml"
     options = ("--dataset", "emergency", "--owner", "dpo@example.org", "--purpose", "a study")
@@ -340,7 +330,7 @@ def test_a_suggested_policy_is_valid_and_says_what_it_is(
     assert again.code == 2 and "--force overwrites it" in again.err
 
 
-def test_questions_are_counted_and_refused(cloakwork: Callable[..., Said], tmp_path: Path) -> None:
+def test_questions_are_counted_and_refused(cloakwork, tmp_path):
     """Where a guarantee rests on what only its author knows."""
     out = tmp_path / "policy.yaml"
     said = cloakwork("policy", "suggest", LOG, "--goal", "whole-log-dp", "--out", out, "--json")
@@ -351,9 +341,7 @@ def test_questions_are_counted_and_refused(cloakwork: Callable[..., Said], tmp_p
     assert refused.err.count("is still to be filled in") == document["questions"]
 
 
-def test_the_next_command_names_the_columns_too(
-    cloakwork: Callable[..., Said], tmp_path: Path
-) -> None:
+def test_the_next_command_names_the_columns_too(cloakwork, tmp_path):
     """Typed as it is printed, it reads the log as `suggest` did."""
     log, out = tmp_path / "log.csv", tmp_path / "p.yaml"
     log.write_text("Zaak nummer;Stap;Tijd\n1;in;2024-01-01\n", encoding="utf-8")
@@ -365,37 +353,31 @@ def test_the_next_command_names_the_columns_too(
     assert cloakwork(*shlex.split(line)[1:]).code == 0
 
 
-def test_ask_needs_a_terminal(cloakwork: Callable[..., Said], tmp_path: Path) -> None:
+def test_ask_needs_a_terminal(cloakwork, tmp_path):
     """Else it would wait for nobody."""
     said = cloakwork("policy", "suggest", LOG, "--ask", "--out", tmp_path / "p.yaml")
     assert said.code == 2 and "needs a terminal" in said.err
 
 
-def test_a_column_without_a_log_is_refused(cloakwork: Callable[..., Said]) -> None:
+def test_a_column_without_a_log_is_refused(cloakwork):
     """It would change nothing."""
     said = cloakwork("policy", "lint", "kanon-control-flow", "--column", "concept:name=step")
     assert said.code == 2 and "name one" in said.err
 
 
-def test_init_takes_what_stands_under_metadata(
-    cloakwork: Callable[..., Said], tmp_path: Path
-) -> None:
+def test_init_takes_what_stands_under_metadata(cloakwork, tmp_path):
     """Whatever characters it holds."""
     out = tmp_path / "policy.yaml"
     options = ("--dataset", "permits", "--owner", 'A "B": #1', "--purpose", "x\\1")
     said = cloakwork("policy", "init", "--out", out, *options)
     assert said.code == 0 and "example" not in said.out, said.err
     metadata = load_policy(out).metadata
-    assert (metadata.dataset, metadata.owner, metadata.purpose) == (
-        "permits",
-        'A "B": #1',
-        "x\\1",
-    )
+    assert (metadata.dataset, metadata.owner, metadata.purpose) == ("permits", 'A "B": #1', "x\\1")
 
 
 def test_a_file_of_several_logs_is_asked_about_with_the_next_command(
-    cloakwork: Callable[..., Said], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    cloakwork, tmp_path, monkeypatch
+):
     """The command that is printed works as it stands, whatever a sheet is called."""
     openpyxl = pytest.importorskip("openpyxl")
     pytest.importorskip("fastexcel", reason="workbooks: pip install 'cloakwork[excel]'")
@@ -447,7 +429,7 @@ def annotation(**fields: Any) -> Annotation:
 
 
 @pytest.mark.parametrize("rules", [ADVICE_RULES, CHANGE_RULES])
-def test_sarif_fits_its_schema(rules: Any) -> None:
+def test_sarif_fits_its_schema(rules):
     found = [
         annotation(rule=name, level=rule.level, message=HOSTILE, field=HOSTILE)
         for name, rule in rules.items()
@@ -468,7 +450,7 @@ def test_sarif_fits_its_schema(rules: Any) -> None:
     assert "physicalLocation" not in results[-3]["locations"][0]
 
 
-def test_names_are_no_links_and_no_placeholders() -> None:
+def test_names_are_no_links_and_no_placeholders():
     (result,) = sarif([annotation(message=HOSTILE)], ADVICE_RULES)["runs"][0]["results"]
     assert r"[here\](https://evil) {{0}}" in result["message"]["text"]
 
@@ -482,14 +464,14 @@ def test_names_are_no_links_and_no_placeholders() -> None:
         ("ü.yaml", "%C3%BC.yaml"),
     ],
 )
-def test_a_file_is_a_relative_uri(name: str, uri: str) -> None:
+def test_a_file_is_a_relative_uri(name, uri):
     (result,) = sarif([annotation(path=Path(name))], ADVICE_RULES)["runs"][0]["results"]
     place = result["locations"][0]["physicalLocation"]
     assert place["artifactLocation"]["uri"] == uri
     assert place["region"] == {"startLine": 3, "startColumn": 7}
 
 
-def test_a_github_command_is_one_line_whatever_the_names() -> None:
+def test_a_github_command_is_one_line_whatever_the_names():
     """A line of its own, or a comma in a property, would be obeyed."""
     line = github_command(annotation(message=HOSTILE, path=Path("a,line=9::b\n.yaml")))
     assert "\n" not in line and "\r" not in line and "\x1b" not in line
@@ -498,7 +480,7 @@ def test_a_github_command_is_one_line_whatever_the_names() -> None:
     assert message.startswith("x%0A::set-env name=PATH::/evil%0D%0A##[add-path]/evil %250A, ")
 
 
-def test_a_note_is_a_notice() -> None:
+def test_a_note_is_a_notice():
     assert github_command(annotation(level="note", path=None)) == (
         "::notice title=cloakwork%3A small-k::k = 3 is small"
     )

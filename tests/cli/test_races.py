@@ -5,7 +5,6 @@ see ``test_kills.py``.
 """
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ import yaml
 from cloakwork.cli import main
 from cloakwork.ledger.ledger import Ledger
 from conftest import EXAMPLES, ROOT
-from forked import Forks
 
 HOSPITAL = EXAMPLES / "hospital.xes.gz"
 POLICY = ROOT / "policies" / "dp-control-flow.yaml"
@@ -34,7 +32,7 @@ def budget_for(releases: int, folder: Path) -> Path:
 
 
 @pytest.fixture
-def planned(tmp_path: Path) -> Callable[[int], Path]:
+def planned(tmp_path):
     """A plan of ``budget_for`` so many releases: planning once leaves the processes the part that
     is raced for.
     """
@@ -50,9 +48,7 @@ def planned(tmp_path: Path) -> Callable[[int], Path]:
     return plan
 
 
-def test_many_at_once_spend_what_a_third_may(
-    tmp_path: Path, ledger: str, planned: Callable[[int], Path], forks: Forks
-) -> None:
+def test_many_at_once_spend_what_a_third_may(tmp_path, ledger, planned, forks):
     """Concurrent releases on one fresh ledger with budget for a third of them: these succeed, the
     others exit 4.
     """

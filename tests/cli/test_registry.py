@@ -1,7 +1,6 @@
 """``cloakwork registry``, as an author and an approver type it."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,9 +12,7 @@ NAME = "dp-control-flow@1.0.0"
 
 
 @pytest.fixture
-def typed(
-    tmp_path: Path, cloakwork: Callable[..., Said], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Said]:
+def typed(tmp_path, cloakwork, monkeypatch):
     """Run a command as a person with a home of their own; all share one ledger."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CLOAKWORK_LEDGER", str(tmp_path / "ledger.db"))
@@ -30,7 +27,7 @@ def typed(
     return as_person
 
 
-def test_from_the_first_version_to_its_end(typed: Callable[..., Said]) -> None:
+def test_from_the_first_version_to_its_end(typed):
     added = typed("ann", "registry", "add", "policy.yaml", "--author", "Ann")
     assert added.out.startswith(f"{NAME}: added by Ann, not approved\n")
     assert "cloakwork keys trust" in added.out
@@ -62,7 +59,7 @@ def test_from_the_first_version_to_its_end(typed: Callable[..., Said]) -> None:
     assert "was revoked on" in refused.err and not Path("release").exists()
 
 
-def test_a_policy_of_the_registry_is_used_like_any_other(typed: Callable[..., Said]) -> None:
+def test_a_policy_of_the_registry_is_used_like_any_other(typed):
     typed("ann", "registry", "add", "policy.yaml", "--author", "Ann")
     for command in ("validate", "explain", "lint"):
         assert typed("ann", "policy", command, NAME).code == 0
@@ -73,9 +70,7 @@ def test_a_policy_of_the_registry_is_used_like_any_other(typed: Callable[..., Sa
     assert [(each["policy"], each["state"]) for each in listed] == [(NAME, "not approved")]
 
 
-def test_an_approver_sees_what_is_parsed(
-    typed: Callable[..., Said], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_approver_sees_what_is_parsed(typed, monkeypatch):
     """On a terminal characters that nobody sees stand there by their code."""
     text = Path("policy.yaml").read_text("utf-8")
     Path("policy.yaml").write_text(text + "# \u200bafter\n", "utf-8")
@@ -92,7 +87,7 @@ def test_an_approver_sees_what_is_parsed(
     assert "\u200b" not in shown
 
 
-def test_an_empty_registry_says_what_to_do(typed: Callable[..., Said], tmp_path: Path) -> None:
+def test_an_empty_registry_says_what_to_do(typed, tmp_path):
     said = typed("ann", "registry", "list")
     assert said.out == "no policies; add one: cloakwork registry add policy.yaml\n"
     assert not (tmp_path / "ledger.db").exists()

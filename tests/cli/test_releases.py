@@ -9,8 +9,6 @@ one line, and nothing changes.
 import json
 import shutil
 import stat
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, text
@@ -19,24 +17,17 @@ from cli.typed import typed
 from cloakwork.cli import main
 from cloakwork.errors import LedgerError
 from cloakwork.ledger.ledger import Ledger
-from cloakwork.publishing.keys import SigningKey
 from cloakwork.report.model import INTERNAL_BANNER
-from conftest import ROOT, Said
+from conftest import ROOT
 from counterexamples.small import small_log, small_policy
 from ledger.test_backup import filled
 from ledger.test_ledger import reserve, unit
 from publishing.conftest import _taken_as_proved  # noqa: F401 - a fixture
 
 
-def test_verify_says_what_was_verified(
-    published: Path,
-    key: SigningKey,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_verify_says_what_was_verified(published, key, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     code, out, err = typed(capsys, "verify", published)
-
     assert (code, err) == (0, "")
     assert len(out.splitlines()) <= 25
     assert out.startswith(f"{published}: verified")
@@ -54,90 +45,69 @@ def test_verify_says_what_was_verified(
         assert said in " ".join(out.split()), said
 
 
-def test_verify_all_lists_every_check(published: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_all_lists_every_check(published, capsys):
     assert (
         "ok  signature: made over this statement by key"
         in typed(capsys, "verify", published, "--all")[1]
     )
 
 
-def test_verify_as_json_prints_one_document(
-    published: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_verify_as_json_prints_one_document(published, capsys):
     code, out, _ = typed(capsys, "verify", published, "--json")
-
     assert code == 0
     assert json.loads(out)["verified"] is True
 
 
-def test_a_failed_verification_is_told_on_standard_error(
-    published: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failed_verification_is_told_on_standard_error(published, capsys):
     (published / "plan.json").write_text("{}")
     code, out, err = typed(capsys, "verify", published)
-
     assert (code, out) == (5, "")
     assert err.strip() == "verification failed: plan.json: is not the file that was signed"
 
 
-def test_a_failed_verification_as_json(published: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_verification_as_json(published, capsys):
     (published / "plan.json").unlink()
     code, out, _ = typed(capsys, "verify", published, "--json")
-
     assert code == 5
     said = json.loads(out)
     assert (said["verified"], said["mismatches"]) == (False, ["plan.json: is missing"])
     assert said["error"]["kind"] == "VerificationFailed"
 
 
-def test_verify_with_the_signers_key(
-    published: Path, key: SigningKey, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_verify_with_the_signers_key(published, key, capsys):
     assert typed(capsys, "verify", published, "--public-key", key.public_file)[0] == 0
 
 
 @pytest.mark.parametrize("command", ["verify", "report"])
-def test_what_is_no_folder_is_a_usage_error(
-    published: Path, capsys: pytest.CaptureFixture[str], command: str
-) -> None:
+def test_what_is_no_folder_is_a_usage_error(published, capsys, command):
     assert typed(capsys, command, published / "nothing")[0] == 2
     assert typed(capsys, command, published / "plan.json")[0] == 2
 
 
-def test_report_prints_the_public_page_unless_told_otherwise(
-    published: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_report_prints_the_public_page_unless_told_otherwise(published, capsys):
     code, out, err = typed(capsys, "report", published)
-
     assert (code, err) == (0, "")
     assert out.startswith("<!doctype html>") and INTERNAL_BANNER not in out
 
 
-def test_report_for_insiders(published: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_for_insiders(published, capsys):
     code, out, _ = typed(capsys, "report", published, "--audience", "internal", "--format", "json")
-
     assert code == 0
     assert json.loads(out)["warning"] == INTERNAL_BANNER
 
 
-def test_report_without_its_file_is_an_error(
-    published: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_report_without_its_file_is_an_error(published, capsys):
     shutil.rmtree(published / "internal")
     code, out, err = typed(capsys, "report", published, "--audience", "internal")
-
     assert (code, out) == (1, "")
     assert "it stays with whoever made the release" in err and len(err.splitlines()) == 1
 
 
-def test_a_report_is_written_whole_to_a_new_file(
-    published: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_report_is_written_whole_to_a_new_file(published, tmp_path, capsys):
     """A PDF, too; for insiders it is readable by its owner only."""
     out = tmp_path / "report.pdf"
     asked = ("--audience", "internal", "--format", "pdf", "--out", out)
     code, said, err = typed(capsys, "report", published, *asked)
-
     assert (code, said, err) == (0, "", f"wrote {out}\n")
     assert out.read_bytes().startswith(b"%PDF") and stat.S_IMODE(out.stat().st_mode) == 0o600
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
@@ -145,12 +115,9 @@ def test_a_report_is_written_whole_to_a_new_file(
     assert code == 1 and "nothing is overwritten" in err and len(err.splitlines()) == 1
 
 
-def test_a_report_is_not_written_among_the_signed_files(
-    published: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_report_is_not_written_among_the_signed_files(published, tmp_path, capsys):
     before = {path.name for path in published.iterdir()}
     code, _, err = typed(capsys, "report", published, "--out", published / "report.html")
-
     assert code == 1 and "lies in a release" in err
     assert {path.name for path in published.iterdir()} == before
     code, _, err = typed(capsys, "report", published, "--out", tmp_path / "none" / "report.html")
@@ -163,8 +130,8 @@ def test_a_report_is_not_written_among_the_signed_files(
 
 
 def test_a_pdf_goes_to_standard_output_unless_that_is_a_terminal(
-    published: Path, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    published, capsysbinary, monkeypatch
+):
     assert main(["report", str(published), "--format", "pdf"]) == 0
     assert capsysbinary.readouterr().out.startswith(b"%PDF")
     monkeypatch.setattr("cloakwork.cli.releases.is_terminal", lambda: True)
@@ -198,7 +165,7 @@ def run_as_owner(database: str, *statements: str) -> None:
 
 
 @pytest.fixture
-def auditor(database: str) -> str:
+def auditor(database):
     """The address of a ledger on a server, for the role that the page makes."""
     filled(Ledger(database, notice=lambda _: None))
     run_as_owner(database, "DROP ROLE IF EXISTS auditor")
@@ -207,16 +174,14 @@ def auditor(database: str) -> str:
 
 
 @pytest.fixture
-def read_only(tmp_path: Path) -> str:
+def read_only(tmp_path):
     """The address of a file that is opened for reading only."""
     filled(Ledger(str(tmp_path / "ledger.db"), notice=lambda _: None))
     return f"sqlite:///{tmp_path / 'ledger.db'}?mode=ro"
 
 
 @pytest.mark.parametrize("kind", ["auditor", "read_only"])
-def test_reading_and_no_writing(
-    kind: str, request: pytest.FixtureRequest, tmp_path: Path, cloakwork: Callable[..., Said]
-) -> None:
+def test_reading_and_no_writing(kind, request, tmp_path, cloakwork):
     """On a server the fingerprints and windows stay hidden, and that is said."""
     ledger = request.getfixturevalue(kind)
     before = Ledger(ledger).journal.read()
@@ -238,7 +203,7 @@ def test_reading_and_no_writing(
     assert Ledger(ledger).journal.read() == before
 
 
-def test_a_connection_that_is_lost(database: str) -> None:
+def test_a_connection_that_is_lost(database):
     """In the middle of a transaction: one line, nothing of it stands, and the next one works."""
     ledger = Ledger(database, notice=lambda _: None)
     reserve(ledger, unit(0.1))

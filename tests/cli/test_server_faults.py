@@ -7,17 +7,16 @@ has the file).
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from cloakwork.cli import main
 from cloakwork.ledger.ledger import Ledger
-from conftest import Said
 from counterexamples.small import small_log, small_policy
 from forked import Fork, Forks
-from postgres import PATIENCE, PostgresServer, running_server
+from postgres import PATIENCE, running_server
 
 AT_ONCE = 100 if "CLOAKWORK_RUNS" in os.environ else 4
 KINDS = ["server", "file"] if "CLOAKWORK_RUNS" in os.environ else ["server"]
@@ -26,7 +25,7 @@ ENOUGH = AT_ONCE // 2
 
 
 @pytest.fixture
-def plan(tmp_path: Path) -> Path:
+def plan(tmp_path):
     """A plan with budget for ``ENOUGH`` releases."""
     made = tmp_path / "plan.json"
     policy = small_policy(tmp_path, total=float(ENOUGH))
@@ -48,9 +47,7 @@ def started(forks: Forks, plan: Path, ledger: str, names: range) -> dict[Path, F
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_at_once(
-    kind: str, plan: Path, ledger: str, forks: Forks, request: pytest.FixtureRequest
-) -> None:
+def test_at_once(kind, plan, ledger, forks, request):
     """As many succeed as the budget covers, each other is refused with exit 4, none fails."""
     where = ledger if kind == "file" else request.getfixturevalue("database")
     runs = started(forks, plan, where, range(AT_ONCE))
@@ -64,7 +61,7 @@ def test_at_once(
 
 
 @pytest.fixture(scope="module")
-def own_server() -> Iterator[PostgresServer]:
+def own_server():
     """A server that a test may kill."""
     with running_server() as found:
         yield found
@@ -83,9 +80,7 @@ def reserved(err: Path) -> bool:
     return err.exists() and "\nbound: " in err.read_text("utf-8")
 
 
-def test_the_server_is_killed(
-    own_server: PostgresServer, plan: Path, forks: Forks, cloakwork: Callable[..., Said]
-) -> None:
+def test_the_server_is_killed(own_server, plan, forks, cloakwork):
     """In the middle of many runs: each ends by itself, with a code of the contract and one line.
     What was reserved stays spent, later runs get the rest and no more, and ``reconcile`` brings
     folders and ledger to agreement.
@@ -126,9 +121,7 @@ def test_the_server_is_killed(
     print(f"{len(spent)} were reserved when the server was back; codes {sorted(codes.values())}")
 
 
-def test_a_server_that_is_away(
-    own_server: PostgresServer, plan: Path, cloakwork: Callable[..., Said]
-) -> None:
+def test_a_server_that_is_away(own_server, plan, cloakwork):
     """One line, exit 1, before the log is read; nothing is written."""
     ledger = own_server.database()
     own_server.kill()

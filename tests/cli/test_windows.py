@@ -14,7 +14,7 @@ Cloakwork = Callable[..., Said]
 
 
 @pytest.fixture
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def files(tmp_path, monkeypatch):
     """A policy with windows of a month, and a log of two."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "160")
@@ -32,7 +32,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_window_is_released_verified_and_booked(cloakwork: Cloakwork, files: Path) -> None:
+def test_a_window_is_released_verified_and_booked(cloakwork, files):
     """Twice the same, and once another: of other windows there is nothing to intersect."""
     for number, name in enumerate(["2026-10", "2026-11", "2026-10"]):
         out = ("--ledger", "l.db", "--out", f"r{number}", "--json")
@@ -52,7 +52,7 @@ def test_a_window_is_released_verified_and_booked(cloakwork: Cloakwork, files: P
     assert shown.count("window    2026-10") == 2
 
 
-def test_a_plan_is_of_one_window(cloakwork: Cloakwork, files: Path) -> None:
+def test_a_plan_is_of_one_window(cloakwork, files):
     planned = cloakwork(
         "plan", "policy.yaml", "log.csv", "--window", "2026-10", "--out", "plan.json", "--ledger",
         "l.db",
@@ -67,26 +67,16 @@ def test_a_plan_is_of_one_window(cloakwork: Cloakwork, files: Path) -> None:
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [
-        (
-            (),
-            "spelt as in this example: --window 2026-10",
-        ),
-        (("--window", "may"), "called 2026-10"),
-    ],
+    [((), "spelt as in this example: --window 2026-10"), (("--window", "may"), "called 2026-10")],
 )
-def test_other_spellings_are_refused(
-    options: tuple[str, ...], said: str, cloakwork: Cloakwork, files: Path
-) -> None:
+def test_other_spellings_are_refused(options, said, cloakwork, files):
     refused = cloakwork("apply", "policy.yaml", "log.csv", *options, "--out", "r")
     assert (refused.code, said in refused.err) == (3, True)
     assert not Path("r").exists()
 
 
 @pytest.mark.parametrize(("name", "is_open"), [("2025-10", False), ("2199-01", True)])
-def test_a_window_that_has_not_ended_is_said(
-    name: str, is_open: bool, cloakwork: Cloakwork, files: Path
-) -> None:
+def test_a_window_that_has_not_ended_is_said(name, is_open, cloakwork, files):
     """In the plan and when it is charged; what is released of no case has no likeness."""
     planned = cloakwork("plan", "policy.yaml", "log.csv", "--window", name)
     assert ("need another release of it" in " ".join(planned.out.split())) == is_open

@@ -97,7 +97,7 @@ class Visitor:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """A folder with a policy and a log."""
     place = tmp_path / "work"
     place.mkdir()
@@ -107,7 +107,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def visitor(folder: Path) -> Iterator[Visitor]:
+def visitor(folder):
     """Somebody whose session is open."""
     found = Visitor(folder).enter()
     yield found

@@ -1,13 +1,11 @@
 """Datasets: gauges, windows, and ledgers that cannot be trusted."""
 
 import sqlite3
-from pathlib import Path
 
 from cloakwork.base.costs import Cost
 from cloakwork.console.datasets import gauge_of
 from cloakwork.ledger.account import Balance
 from cloakwork.ledger.books import Book
-from console.conftest import Visitor
 
 
 def _gauge(spent: Cost, total: Cost | None) -> tuple[float | None, str]:
@@ -16,7 +14,7 @@ def _gauge(spent: Cost, total: Cost | None) -> tuple[float | None, str]:
     return found.percent, found.level
 
 
-def test_a_gauge_shows_whichever_is_nearer_its_end() -> None:
+def test_a_gauge_shows_whichever_is_nearer_its_end():
     total = Cost(epsilon=4, delta=1e-4)
     assert _gauge(Cost(epsilon=1, delta=1e-6), total) == (25, "free")
     assert _gauge(Cost(epsilon=1, delta=9e-5), total) == (90, "low")
@@ -25,14 +23,14 @@ def test_a_gauge_shows_whichever_is_nearer_its_end() -> None:
     assert _gauge(Cost(epsilon=1), None) == (None, "open")
 
 
-def test_an_empty_ledger_says_how_to_begin(visitor: Visitor) -> None:
+def test_an_empty_ledger_says_how_to_begin(visitor):
     page = visitor.get("/").text
     assert "There is no ledger yet" in page
     assert visitor.get("/dataset?name=unknown").status_code == 400
     assert visitor.get("/dataset").status_code == 400
 
 
-def test_a_dataset_shows_its_releases(visitor: Visitor) -> None:
+def test_a_dataset_shows_its_releases(visitor):
     assert visitor.release("out").state == "done"
     page = visitor.get("/dataset?name=hospital-emergency").text
     assert "epsilon 3, delta 9.9e-05 left" in page
@@ -40,7 +38,7 @@ def test_a_dataset_shows_its_releases(visitor: Visitor) -> None:
     assert "committed" in page
 
 
-def test_a_ledger_that_was_altered_is_not_trusted(visitor: Visitor, folder: Path) -> None:
+def test_a_ledger_that_was_altered_is_not_trusted(visitor, folder):
     assert visitor.release("out").state == "done"
     with sqlite3.connect(folder / "ledger.db") as connection:
         (table,) = [
@@ -54,7 +52,7 @@ def test_a_ledger_that_was_altered_is_not_trusted(visitor: Visitor, folder: Path
     assert "its figures cannot be trusted" in visitor.get("/").text
 
 
-def test_a_declaration_binds_and_is_never_loosened(visitor: Visitor) -> None:
+def test_a_declaration_binds_and_is_never_loosened(visitor):
     """What is left empty stays; a larger total is refused, and nothing is written."""
     name = {"name": "er"}
     first = {"owner": "Ward", "epsilon": "2", "delta": "1e-5", "windows": "1 month"}
@@ -69,7 +67,7 @@ def test_a_declaration_binds_and_is_never_loosened(visitor: Visitor) -> None:
     assert len(visitor.state.ledger().events("dataset-declared")) == before
 
 
-def test_totals_of_single_values_are_declared(visitor: Visitor) -> None:
+def test_totals_of_single_values_are_declared(visitor):
     """Each currency has a field of its own."""
     asked = {"name": "ward", "owner": "o", "epsilon": "3", "metric_epsilon": "2"}
     assert visitor.send("/dataset/declare", **asked).status_code == 303

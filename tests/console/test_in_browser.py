@@ -5,7 +5,6 @@ a budget that is used up, by the keyboard alone, in light and in dark.
 import os
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -41,7 +40,7 @@ MONTHS = (
 
 
 @pytest.fixture(params=MONTHS, ids=str)
-def log(request: pytest.FixtureRequest) -> WalkedLog:
+def log(request):
     """The shipped log; real ones in the long form."""
     found: WalkedLog = request.param
     if found is not MONTHS[0]:
@@ -50,7 +49,7 @@ def log(request: pytest.FixtureRequest) -> WalkedLog:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, log: WalkedLog) -> Path:
+def folder(tmp_path, log):
     """A folder with a log, and nothing else."""
     place = tmp_path / "emergency"
     place.mkdir()
@@ -59,7 +58,7 @@ def folder(tmp_path: Path, log: WalkedLog) -> Path:
 
 
 @pytest.fixture
-def server(folder: Path) -> Iterator[ConsoleServer]:
+def server(folder):
     """The console of that folder."""
     state = ConsoleState(Workplace.at(folder), str(folder.parent / "ledger.db"))
     with served(ConsoleServer(state, 0, say=lambda _: None)) as found:
@@ -67,7 +66,7 @@ def server(folder: Path) -> Iterator[ConsoleServer]:
 
 
 @pytest.fixture
-def officer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def officer(tmp_path, monkeypatch):
     """The key of a second person, which counts here."""
     with monkeypatch.context() as patch:
         patch.setenv("CLOAKWORK_HOME", str(tmp_path / "officer"))
@@ -83,13 +82,7 @@ def officer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @needs_chromium
-def test_the_whole_day(
-    server: ConsoleServer,
-    folder: Path,
-    log: WalkedLog,
-    officer: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_whole_day(server, folder, log, officer, monkeypatch):
     """Suggest, edit, lint, add, approve, compare, plan, apply, report, verify, pack; a second
     release that the budget refuses; and the next window.
     """

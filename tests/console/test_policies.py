@@ -5,8 +5,6 @@ Versions and approvals: four eyes in the pages, too.
 
 from pathlib import Path
 
-import pytest
-
 from cloakwork.console.workplace import text_digest
 from cloakwork.policy.document import read_document
 from cloakwork.publishing.keys import signing_key
@@ -17,14 +15,14 @@ def _text(folder: Path) -> str:
     return (folder / POLICY).read_text("utf-8")
 
 
-def test_the_list_tells_which_are_valid(visitor: Visitor, folder: Path) -> None:
+def test_the_list_tells_which_are_valid(visitor, folder):
     (folder / "broken.yaml").write_text("kind: PrivacyPolicy\n")
     page = visitor.get("/policies").text
     assert "dp-control-flow 1.0.0" in page
     assert "3 to correct" in page
 
 
-def test_a_fault_is_shown_at_its_line(visitor: Visitor, folder: Path) -> None:
+def test_a_fault_is_shown_at_its_line(visitor, folder):
     """The same place and words as ``policy validate``."""
     wrong = _text(folder).replace("kind: differential-privacy", "kind: differential-privac")
     line = next(
@@ -36,14 +34,14 @@ def test_a_fault_is_shown_at_its_line(visitor: Visitor, folder: Path) -> None:
     assert "differential-privac\n" in page  # what was typed stays in the editor
 
 
-def test_live_findings_are_a_part_of_a_page(visitor: Visitor, folder: Path) -> None:
+def test_live_findings_are_a_part_of_a_page(visitor, folder):
     page = visitor.send("/policy/check", file=POLICY, text=_text(folder), live="1").text
     assert "<html" not in page
     assert "Valid: dp-control-flow 1.0.0" in page
     assert "Whom it protects" in page or "What this is" in page
 
 
-def test_saving_writes_what_was_typed(visitor: Visitor, folder: Path) -> None:
+def test_saving_writes_what_was_typed(visitor, folder):
     """Line ends of the web become those of the file."""
     text = _text(folder)
     changed = text.replace("version: 1.0.0", "version: 1.1.0")
@@ -54,7 +52,7 @@ def test_saving_writes_what_was_typed(visitor: Visitor, folder: Path) -> None:
     assert "dp-control-flow 1.1.0" in visitor.get(answer.headers["location"]).text
 
 
-def test_a_file_that_changed_meanwhile_is_not_overwritten(visitor: Visitor, folder: Path) -> None:
+def test_a_file_that_changed_meanwhile_is_not_overwritten(visitor, folder):
     before = _text(folder)
     (folder / POLICY).write_text(before + "# by somebody else\n")
     answer = visitor.send("/policy/save", file=POLICY, text="mine", digest=text_digest(before))
@@ -63,7 +61,7 @@ def test_a_file_that_changed_meanwhile_is_not_overwritten(visitor: Visitor, fold
     assert _text(folder).endswith("# by somebody else\n")
 
 
-def test_advice_beside_a_log(visitor: Visitor, folder: Path) -> None:
+def test_advice_beside_a_log(visitor, folder):
     """An attribute that the log lacks is named, with what it may have been."""
     text = _text(folder).replace("attributes:\n", "attributes:\n    age: {role: sensitive}\n")
     (folder / "more.yaml").write_text(text)
@@ -72,7 +70,7 @@ def test_advice_beside_a_log(visitor: Visitor, folder: Path) -> None:
     assert "case:age" in page
 
 
-def test_what_changed_between_two(visitor: Visitor, folder: Path) -> None:
+def test_what_changed_between_two(visitor, folder):
     looser = _text(folder).replace("epsilon: 1.0", "epsilon: 2.0", 1)
     assert looser != _text(folder)
     (folder / "looser.yaml").write_text(looser)
@@ -81,12 +79,12 @@ def test_what_changed_between_two(visitor: Visitor, folder: Path) -> None:
     assert "The two policies say the same" in visitor.get(f"/diff?old={POLICY}&new={POLICY}").text
 
 
-def test_the_schema_is_that_of_policies(visitor: Visitor) -> None:
+def test_the_schema_is_that_of_policies(visitor):
     found = visitor.get("/policy/schema").json()
     assert found["title"] == "Cloakwork privacy policy, version 1"
 
 
-def test_a_policy_from_the_template_of_a_sector(visitor: Visitor, folder: Path) -> None:
+def test_a_policy_from_the_template_of_a_sector(visitor, folder):
     """What was said stands in it; what was not is a question that the editor shows at its line."""
     assert '<option value="hospital">' in visitor.get("/policies").text
     asked = {"template": "hospital", "out": "ward", "owner": 'Ann "<i>" Author'}
@@ -115,7 +113,7 @@ def _approve(visitor: Visitor, person: str) -> str:
     return answer.text if answer.status_code != 303 else ""
 
 
-def test_an_author_cannot_approve(visitor: Visitor) -> None:
+def test_an_author_cannot_approve(visitor):
     """Whatever name is typed: the key tells."""
     answer = visitor.send("/registry/add", file=POLICY, author="Ann", reason="first")
     assert answer.headers["location"] == "/registry/version?of=dp-control-flow%401.0.0"
@@ -123,9 +121,7 @@ def test_an_author_cannot_approve(visitor: Visitor) -> None:
     assert "not approved" in visitor.get("/registry").text
 
 
-def test_a_second_person_approves_and_revokes(
-    visitor: Visitor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_person_approves_and_revokes(visitor, tmp_path, monkeypatch):
     visitor.send("/registry/add", file=POLICY, author="Ann", reason="first")
     with monkeypatch.context() as patch:
         patch.setenv("CLOAKWORK_HOME", str(tmp_path / "officer"))
@@ -139,13 +135,13 @@ def test_a_second_person_approves_and_revokes(
     assert NAME not in visitor.get("/plan").text
 
 
-def test_who_and_why_must_be_said(visitor: Visitor) -> None:
+def test_who_and_why_must_be_said(visitor):
     answer = visitor.send("/registry/add", file=POLICY, author=" ")
     assert "nothing was said of who wrote it" in answer.text
     assert not visitor.state.ledger().exists()
 
 
-def test_a_version_is_planned_and_released(visitor: Visitor) -> None:
+def test_a_version_is_planned_and_released(visitor):
     """From the registry's text, whatever became of the file."""
     visitor.send("/registry/add", file=POLICY, author="Ann", reason="first")
     (visitor.folder / POLICY).unlink()
@@ -153,7 +149,7 @@ def test_a_version_is_planned_and_released(visitor: Visitor) -> None:
     assert visitor.release("out", policy=NAME).state == "done"
 
 
-def test_a_dataset_that_requires_approval_takes_no_other(visitor: Visitor) -> None:
+def test_a_dataset_that_requires_approval_takes_no_other(visitor):
     declared = visitor.send(
         "/dataset/declare", name="hospital-emergency", owner="Ward", require_approval="1"
     )
@@ -164,7 +160,7 @@ def test_a_dataset_that_requires_approval_takes_no_other(visitor: Visitor) -> No
     assert not (visitor.folder / "out").exists()
 
 
-def test_a_release_may_ask_for_approval_itself(visitor: Visitor) -> None:
+def test_a_release_may_ask_for_approval_itself(visitor):
     asked = {"policy": POLICY, "log": "hospital.csv.gz", "out": "out", "require_approval": "1"}
     page = visitor.result(visitor.send("/plan", **asked))
     digest = page.partition('name="digest" value="')[2].partition('"')[0]

@@ -7,14 +7,13 @@ import io
 import re
 import zipfile
 from html import unescape
-from pathlib import Path
 
 from cloakwork.console.guard import REPORT_POLICY
-from console.conftest import LOG, POLICY, Visitor
+from console.conftest import LOG, POLICY
 from console.test_server import Links
 
 
-def test_a_release_from_its_report_to_the_file(visitor: Visitor, folder: Path) -> None:
+def test_a_release_from_its_report_to_the_file(visitor, folder):
     """The report may do nothing, the file holds the public parts, and both verify."""
     assert visitor.release("out").state == "done"
     assert "hospital-emergency" in visitor.get("/releases").text
@@ -46,7 +45,7 @@ def test_a_release_from_its_report_to_the_file(visitor: Visitor, folder: Path) -
     assert "verified, 1" in visitor.result(visitor.send("/release/verify", folder="send.zip"))
 
 
-def test_a_release_that_was_changed_is_not_verified(visitor: Visitor, folder: Path) -> None:
+def test_a_release_that_was_changed_is_not_verified(visitor, folder):
     """The page says what is wrong; packing refuses; the report refuses."""
     assert visitor.release("out").state == "done"
     (log,) = (folder / "out").glob("log.*")
@@ -60,7 +59,7 @@ def test_a_release_that_was_changed_is_not_verified(visitor: Visitor, folder: Pa
     assert visitor.get("/release/report?folder=out").status_code == 400
 
 
-def test_a_folder_that_is_no_release(visitor: Visitor, folder: Path) -> None:
+def test_a_folder_that_is_no_release(visitor, folder):
     (folder / "plain").mkdir()
     for path in ("/release?folder=plain", "/release/report?folder=plain"):
         assert "is no release" in visitor.get(path).text
@@ -70,7 +69,7 @@ def test_a_folder_that_is_no_release(visitor: Visitor, folder: Path) -> None:
     assert "is none of this version" in visitor.get("/releases").text
 
 
-def test_only_packed_files_are_handed_out(visitor: Visitor, folder: Path) -> None:
+def test_only_packed_files_are_handed_out(visitor, folder):
     assert visitor.get("/packed?file=hospital.csv.gz").status_code == 400
 
 
@@ -81,7 +80,7 @@ SMALL = "case,activity,timestamp,ward<b>\n" + "".join(
 )
 
 
-def test_a_log_is_attacked(visitor: Visitor, folder: Path) -> None:
+def test_a_log_is_attacked(visitor, folder):
     """Internal; all attacks are a page that may do nothing but be read; names are escaped."""
     (folder / "small.csv").write_text(SMALL)
     form = visitor.get("/risk?log=small.csv").text
@@ -99,7 +98,7 @@ def test_a_log_is_attacked(visitor: Visitor, folder: Path) -> None:
     assert "<svg" in drawn.text and "<b>" not in drawn.text
 
 
-def test_what_cannot_be_attacked_is_said(visitor: Visitor, folder: Path) -> None:
+def test_what_cannot_be_attacked_is_said(visitor, folder):
     asked = {"log": POLICY, "release": "", "targets": "100"}
     failed = visitor.job(visitor.send("/risk", **asked))
     assert failed.state == "failed"

@@ -65,7 +65,7 @@ def addresses(folder: str = "release", policy: str = POLICY) -> list[str]:
     return [path + about.get(path, "") for path in SHOWN if path not in (*beside, *apart)]
 
 
-def test_every_page_asks_only_the_console_and_runs_nothing_inline(visitor: Visitor) -> None:
+def test_every_page_asks_only_the_console_and_runs_nothing_inline(visitor):
     """No address of another host, no inline script or style: the content policy forbids both."""
     assert visitor.release("release").state == "done"
     assert visitor.send("/registry/add", file=POLICY, author="Ann").status_code == 303
@@ -80,7 +80,7 @@ def test_every_page_asks_only_the_console_and_runs_nothing_inline(visitor: Visit
         assert not page.inline, path
 
 
-def test_names_from_outside_are_shown_and_nothing_else(folder: Path) -> None:
+def test_names_from_outside_are_shown_and_nothing_else(folder):
     """Names of files, of a dataset, an owner and attributes are text in every page."""
     text = (folder / POLICY).read_text("utf-8")
     quoted = HOSTILE.replace('"', '\\"').replace("\u202e", "\\u202e")
@@ -125,16 +125,14 @@ def test_names_from_outside_are_shown_and_nothing_else(folder: Path) -> None:
     assert seen >= 12
 
 
-def test_what_turns_the_writing_is_not_shown() -> None:
+def test_what_turns_the_writing_is_not_shown():
     """It stays in the value that a form sends back, where nobody reads it."""
     text = page_templates().from_string("<p>{{ name|shown }}</p>").render(name=HOSTILE)
     assert "\u202e" not in text
     assert "\\u202eevil" in text
 
 
-def test_a_fault_of_ours_is_one_line(
-    visitor: Visitor, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_fault_of_ours_is_one_line(visitor, monkeypatch, capsys):
     """The traceback goes to the terminal, not into the page."""
 
     def fail(*_: object) -> None:
@@ -148,7 +146,7 @@ def test_a_fault_of_ours_is_one_line(
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_there_is_no_such_page(visitor: Visitor) -> None:
+def test_there_is_no_such_page(visitor):
     for path in ("/nothing", "/work/99", "/static/../guard.py", "/static/%2e%2e/guard.py"):
         answer = visitor.get(path)
         assert answer.status_code in (400, 404), path
@@ -168,7 +166,7 @@ def _answer(port: int, path: str, cookie: str = "") -> tuple[int, str, str]:
     return response.status, text, response.getheader("set-cookie", "")
 
 
-def test_the_link_opens_the_console_on_loopback_alone(tmp_path: Path) -> None:
+def test_the_link_opens_the_console_on_loopback_alone(tmp_path):
     said: list[str] = []
     with served(_server(tmp_path, said)) as server:
         path = server.link.removeprefix(f"http://127.0.0.1:{server.port}")
@@ -184,16 +182,14 @@ def test_the_link_opens_the_console_on_loopback_alone(tmp_path: Path) -> None:
     assert said[0].endswith(path)
 
 
-def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
+def test_a_port_that_is_taken_is_said(tmp_path):
     with socket.create_server((LOOPBACK, 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(OutputError, match=f"port {port}: cannot be used"):
             _server(tmp_path, [], port)
 
 
-def test_a_browser_is_opened_unless_it_is_not_wanted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_browser_is_opened_unless_it_is_not_wanted(tmp_path, monkeypatch):
     opened: list[str] = []
     monkeypatch.setattr(webbrowser, "open", opened.append)
     for wanted in (True, False):
@@ -204,7 +200,7 @@ def test_a_browser_is_opened_unless_it_is_not_wanted(
     assert "/open?token=" in opened[0]
 
 
-def test_what_was_typed_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_typed_wrong(tmp_path, capsys):
     """One line each, and the exit codes of all commands."""
     assert main(["console", "--no-browser", "--folder", str(tmp_path / "missing")]) == 1
     assert "there is no such folder" in capsys.readouterr().err
@@ -213,9 +209,7 @@ def test_what_was_typed_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "SQLite or Postgres" in capsys.readouterr().err
 
 
-def test_without_the_extra_it_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_the_extra_it_says_what_to_install(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     monkeypatch.delitem(sys.modules, "cloakwork.console.server", raising=False)
     assert main(["console", "--folder", str(tmp_path)]) == 1

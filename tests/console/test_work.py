@@ -7,20 +7,17 @@ Work in the background: its states, its end, and what an end before its time cos
 
 import html
 import re
-from pathlib import Path
 from threading import Event
-
-import pytest
 
 from cloakwork.console.guard import REPORT_POLICY
 from cloakwork.console.visits import Job, JobProgress, JobResult, Jobs
 from cloakwork.errors import OutputError
 from cloakwork.plan.policies import load_policy
-from console.conftest import LOG, POLICY, Visitor
+from console.conftest import LOG, POLICY
 from console.test_server import Links
 
 
-def test_a_log_becomes_a_policy(visitor: Visitor, folder: Path) -> None:
+def test_a_log_becomes_a_policy(visitor, folder):
     """The roles are marked as internal, and the file is valid."""
     assert LOG in visitor.get("/logs").text
     asked = {"log": LOG, "out": "mine", "audience": "share", "dataset": "er", "purpose": "a study"}
@@ -32,19 +29,19 @@ def test_a_log_becomes_a_policy(visitor: Visitor, folder: Path) -> None:
     assert "mine.yaml: exists already" in again.text
 
 
-def test_an_audience_that_there_is_not(visitor: Visitor) -> None:
+def test_an_audience_that_there_is_not(visitor):
     answer = visitor.send("/suggest", log=LOG, out="mine", audience="nobody")
     assert answer.status_code == 400
 
 
-def test_a_plan_charges_nothing(visitor: Visitor) -> None:
+def test_a_plan_charges_nothing(visitor):
     page = visitor.result(visitor.send("/plan", policy=POLICY, log=LOG))
     assert "epsilon 4 (delta 0.0001) left, this release 1" in page
     assert "Considered and not chosen" in page
     assert not visitor.state.ledger().exists()
 
 
-def test_a_refusal_names_its_line(visitor: Visitor, folder: Path) -> None:
+def test_a_refusal_names_its_line(visitor, folder):
     text = (folder / POLICY).read_text("utf-8").replace("epsilon: 1", "epsilon: -1", 1)
     (folder / "bad.yaml").write_text(text)
     job = visitor.job(visitor.send("/plan", policy="bad.yaml", log=LOG))
@@ -53,7 +50,7 @@ def test_a_refusal_names_its_line(visitor: Visitor, folder: Path) -> None:
     assert "bad.yaml" in visitor.get(f"/work/{job.id}").text
 
 
-def test_a_release_is_made_and_charged(visitor: Visitor, folder: Path) -> None:
+def test_a_release_is_made_and_charged(visitor, folder):
     job = visitor.release("out")
     assert job.state == "done", job.problem
     assert (folder / "out" / "statement.json").is_file()
@@ -66,9 +63,7 @@ def test_a_release_is_made_and_charged(visitor: Visitor, folder: Path) -> None:
     assert any(message.startswith("variants/") for message in said["messages"])
 
 
-def test_a_policy_that_changed_since_it_was_planned_is_planned_again(
-    visitor: Visitor, folder: Path
-) -> None:
+def test_a_policy_that_changed_since_it_was_planned_is_planned_again(visitor, folder):
     page = visitor.result(visitor.send("/plan", policy=POLICY, log=LOG))
     digest = re.search('name="digest" value="([^"]+)"', page)[1]
     text = (folder / POLICY).read_text("utf-8")
@@ -79,7 +74,7 @@ def test_a_policy_that_changed_since_it_was_planned_is_planned_again(
     assert not visitor.state.ledger().history()
 
 
-def test_a_budget_that_is_used_up_refuses(visitor: Visitor, folder: Path) -> None:
+def test_a_budget_that_is_used_up_refuses(visitor, folder):
     """The plan says so already, with the exit code of the command line, and nothing is written."""
     text = (folder / POLICY).read_text("utf-8")
     once = re.sub(r"total: \{.*?\}", "total: {epsilon: 1.5, delta: 0.0001}", text)
@@ -92,14 +87,14 @@ def test_a_budget_that_is_used_up_refuses(visitor: Visitor, folder: Path) -> Non
     assert len(visitor.state.ledger().history()) == 1
 
 
-def test_work_is_listed_and_can_be_stopped(visitor: Visitor) -> None:
+def test_work_is_listed_and_can_be_stopped(visitor):
     job = visitor.job(visitor.send("/plan", policy=POLICY, log=LOG))
     assert f'href="/work/{job.id}"' in visitor.get("/work").text
     assert visitor.send(f"/work/{job.id}/stop").headers["location"] == f"/work/{job.id}"
     assert job.stop.is_set()
 
 
-def test_a_proposal_reads_the_log_as_the_form_says(visitor: Visitor) -> None:
+def test_a_proposal_reads_the_log_as_the_form_says(visitor):
     """Columns, and what ``suggest --input`` takes."""
     rows = (f"p{n % 4};{step};0{1 + n % 9}.03.2024 1{n % 9}:00" for n in range(40) for step in "ab")
     table = visitor.folder / "klinik.csv"
@@ -116,7 +111,7 @@ def test_a_proposal_reads_the_log_as_the_form_says(visitor: Visitor) -> None:
     assert "is not case:NAME=COLUMN" in html.unescape(wrong.text)
 
 
-def test_settings_beside_each_other(visitor: Visitor) -> None:
+def test_settings_beside_each_other(visitor):
     """Under differential privacy on a stand-in; charged nothing, and noted."""
     asked = {"policy": POLICY, "log": LOG, "sweep": "epsilon=.5"}
     job = visitor.job(visitor.send("/compare", **asked))
@@ -137,11 +132,11 @@ def test_settings_beside_each_other(visitor: Visitor) -> None:
     assert ledger.history() == ()
 
 
-def test_a_comparison_needs_a_policy(visitor: Visitor) -> None:
+def test_a_comparison_needs_a_policy(visitor):
     assert "no policy was chosen" in visitor.send("/compare", log=LOG).text
 
 
-def test_what_is_known_of_a_stand_in(visitor: Visitor) -> None:
+def test_what_is_known_of_a_stand_in(visitor):
     """The number of cases, and a profile of the folder; no page names an option of a command."""
     asked = {"policy": POLICY, "log": LOG, "sweep": "epsilon=.5"}
     shown = visitor.result(visitor.send("/compare", **asked, cases="40"))
@@ -157,7 +152,7 @@ def test_what_is_known_of_a_stand_in(visitor: Visitor) -> None:
         assert answer.status_code == 400 and words in answer.text
 
 
-def test_other_work_has_no_page_of_its_own(visitor: Visitor) -> None:
+def test_other_work_has_no_page_of_its_own(visitor):
     job = visitor.job(visitor.send("/plan", policy=POLICY, log=LOG))
     assert "no page came of this work" in visitor.get(f"/work/{job.id}/document").text
 
@@ -168,14 +163,14 @@ def _ended(jobs: Jobs, job: Job) -> Job:
     return job
 
 
-def test_what_comes_of_a_job() -> None:
+def test_what_comes_of_a_job():
     jobs = Jobs()
     job = _ended(jobs, jobs.start("a title", lambda _: JobResult("x.html", {"a": 1})))
     assert (job.state, job.result.content) == ("done", {"a": 1})
     assert jobs.newest_first() == (job,)
 
 
-def test_an_error_is_kept_with_its_exit_code() -> None:
+def test_an_error_is_kept_with_its_exit_code():
     def work(_: JobProgress) -> JobResult:
         raise OutputError("x: cannot be written")
 
@@ -184,7 +179,7 @@ def test_an_error_is_kept_with_its_exit_code() -> None:
     assert (job.state, job.problem, job.exit_code) == ("failed", "x: cannot be written", 1)
 
 
-def test_a_fault_of_ours_is_one_line() -> None:
+def test_a_fault_of_ours_is_one_line():
     def work(_: JobProgress) -> JobResult:
         raise ValueError("two\nlines")
 
@@ -193,7 +188,7 @@ def test_a_fault_of_ours_is_one_line() -> None:
     assert job.problem == "internal error: ValueError: two (please report)"
 
 
-def test_a_job_ends_at_its_next_step_when_it_is_asked_to() -> None:
+def test_a_job_ends_at_its_next_step_when_it_is_asked_to():
     begun = Event()
 
     def work(progress: JobProgress) -> JobResult:
@@ -208,7 +203,7 @@ def test_a_job_ends_at_its_next_step_when_it_is_asked_to() -> None:
     assert _ended(jobs, job).state == "cancelled"
 
 
-def test_more_jobs_wait_for_those_that_run() -> None:
+def test_more_jobs_wait_for_those_that_run():
     go_on = Event()
 
     def work(_: JobProgress) -> JobResult:
@@ -221,9 +216,7 @@ def test_more_jobs_wait_for_those_that_run() -> None:
     assert {_ended(jobs, job).state for job in started} == {"done"}
 
 
-def test_a_release_that_is_stopped_stays_spent(
-    visitor: Visitor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_release_that_is_stopped_stays_spent(visitor, monkeypatch):
     """Stopped once noise is being drawn: no folder, and the ledger says that it failed."""
     heard = JobProgress.__call__
 

@@ -1,7 +1,5 @@
 """The console's folder: what is found there, and that no name leads out of it."""
 
-from pathlib import Path
-
 import pytest
 
 from cloakwork.console.workplace import (
@@ -11,7 +9,7 @@ from cloakwork.console.workplace import (
     text_digest,
     write_text,
 )
-from console.conftest import LOG, POLICY, Visitor
+from console.conftest import LOG, POLICY
 
 OUTSIDE = [
     "",
@@ -31,7 +29,7 @@ OUTSIDE = [
 
 
 @pytest.fixture
-def with_links(folder: Path) -> Path:
+def with_links(folder):
     """A folder from which links lead out, and a file outside it."""
     secret = folder.parent / "secret.yaml"
     secret.write_text("kind: the secret\n")
@@ -43,7 +41,7 @@ def with_links(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", OUTSIDE)
-def test_no_name_leads_out(with_links: Path, name: str) -> None:
+def test_no_name_leads_out(with_links, name):
     place = Workplace.at(with_links)
     with pytest.raises(OutsideFolder):
         place.existing(name)
@@ -52,7 +50,7 @@ def test_no_name_leads_out(with_links: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OUTSIDE)
-def test_no_page_shows_what_lies_outside(with_links: Path, visitor: Visitor, name: str) -> None:
+def test_no_page_shows_what_lies_outside(with_links, visitor, name):
     asked = ("/policy?file", "/release?folder", "/release/report?folder", "/packed?file")
     for page in asked:
         path, field = page.split("?")
@@ -62,7 +60,7 @@ def test_no_page_shows_what_lies_outside(with_links: Path, visitor: Visitor, nam
 
 
 @pytest.mark.parametrize("name", OUTSIDE)
-def test_no_form_reads_or_writes_outside(with_links: Path, visitor: Visitor, name: str) -> None:
+def test_no_form_reads_or_writes_outside(with_links, visitor, name):
     before = {path: path.stat().st_mtime_ns for path in with_links.parent.rglob("*")}
     sent = [
         visitor.send("/policy/save", file=name, text="x", digest=text_digest("x")),
@@ -81,24 +79,24 @@ def test_no_form_reads_or_writes_outside(with_links: Path, visitor: Visitor, nam
     assert {path: path.stat().st_mtime_ns for path in with_links.parent.rglob("*")} == before
 
 
-def test_what_the_folder_holds(with_links: Path) -> None:
+def test_what_the_folder_holds(with_links):
     found = Workplace.at(with_links).look()
     assert (found.policies, found.logs, found.releases) == ((POLICY,), (LOG,), ())
     assert found.all_seen
 
 
-def test_a_folder_of_too_much_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_too_much_says_so(folder, monkeypatch):
     monkeypatch.setattr("cloakwork.console.workplace.MOST_ENTRIES", 1)
     assert MOST_ENTRIES > 1
     assert not Workplace.at(folder).look().all_seen
 
 
-def test_nothing_is_overwritten_by_a_new_file(folder: Path) -> None:
+def test_nothing_is_overwritten_by_a_new_file(folder):
     with pytest.raises(OutsideFolder, match="exists already"):
         Workplace.at(folder).new("dp-control-flow", ending=".yaml")
 
 
-def test_a_file_is_replaced_whole_and_keeps_its_mode(tmp_path: Path) -> None:
+def test_a_file_is_replaced_whole_and_keeps_its_mode(tmp_path):
     path = tmp_path / "policy.yaml"
     path.write_text("old")
     path.chmod(0o640)
@@ -108,7 +106,7 @@ def test_a_file_is_replaced_whole_and_keeps_its_mode(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["policy.yaml"]
 
 
-def test_object_centric_logs_are_listed(visitor: Visitor) -> None:
+def test_object_centric_logs_are_listed(visitor):
     """By their beginning, where others have their ending, too; an error names the file as here."""
     kept = {"a.json": '{"eventTypes": [], "objectTypes": []}', "b.json": '{"name": "x"}'}
     for name, text in kept.items():

@@ -9,7 +9,7 @@ from golden.sentences import FILE, filled, members, text
 BANNED = r"courses? of ev|carried by|premises|wanted|tells no time"
 
 
-def test_every_sentence_is_the_one_that_was_read() -> None:
+def test_every_sentence_is_the_one_that_was_read():
     """After reading the difference: python tests/golden/sentences.py (with engine/ on
     PYTHONPATH).
     """
@@ -18,17 +18,17 @@ def test_every_sentence_is_the_one_that_was_read() -> None:
     )
 
 
-def test_they_are_plain_words() -> None:
+def test_they_are_plain_words():
     """No metaphors of our own, no leftovers of a rename."""
     assert not re.findall(BANNED, text())
 
 
-def test_no_sentence_holds_a_record() -> None:
+def test_no_sentence_holds_a_record():
     """A record that reaches a text by accident shows by its brackets."""
     assert not re.findall(r"kind=|\w+\(\w+=|None|<\w+ object", text())
 
 
-def test_every_kind_of_record_has_a_sentence() -> None:
+def test_every_kind_of_record_has_a_sentence():
     """A field that ``SAMPLES`` does not know would leave its record out."""
     for union in (Guarantee, Reason, Assumption, ExposureReason, Caveat):
         for model in members(union):

@@ -5,7 +5,6 @@ Structure and colours are checked on the page itself; no browser is needed.
 
 import re
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
 
@@ -94,10 +93,9 @@ def colours(page: str) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("audience", BOTH)
-def test_the_structure_tells_where_one_is(published: Path, audience: Audience) -> None:
+def test_the_structure_tells_where_one_is(published, audience):
     """A language, one main part, one first heading, no level left out, scoped table headers."""
     outline = Outline(render(published, audience))
-
     assert outline.language == "en"
     assert outline.landmarks.count("main") == 1
     assert outline.headings[0] == 1 and outline.headings.count(1) == 1
@@ -111,11 +109,10 @@ def test_the_structure_tells_where_one_is(published: Path, audience: Audience) -
 
 
 @pytest.mark.parametrize("audience", BOTH)
-def test_text_stands_out_in_light_and_dark(published: Path, audience: Audience) -> None:
+def test_text_stands_out_in_light_and_dark(published, audience):
     """Each pair of colours that text is printed in, in both schemes, and none besides."""
     page = render(published, audience)
     schemes = colours(page)
-
     assert len(schemes) == 2 and schemes[0].keys() == schemes[1].keys()
     low = [
         (text, ground, round(contrast(scheme[text], scheme[ground]), 2))
@@ -128,7 +125,7 @@ def test_text_stands_out_in_light_and_dark(published: Path, audience: Audience) 
     assert not re.findall(r"#[0-9a-f]{6}\b|#[0-9a-f]{3}\b", body), "colours have names"
 
 
-def test_contrast_is_that_of_the_standard() -> None:
+def test_contrast_is_that_of_the_standard():
     """Black on white is 21, a colour on itself 1, and the known grey stays just below 4.5."""
     assert contrast("#000000", "#ffffff") == pytest.approx(21)
     assert contrast("#17507a", "#17507a") == pytest.approx(1)
@@ -136,11 +133,10 @@ def test_contrast_is_that_of_the_standard() -> None:
 
 
 @pytest.mark.parametrize("audience", BOTH)
-def test_a_narrow_screen_needs_no_scrolling(published: Path, audience: Audience) -> None:
+def test_a_narrow_screen_needs_no_scrolling(published, audience):
     """Words and drawings give way; what cannot, a table of many figures, scrolls by itself."""
     page = render(published, audience)
     style, body = page.split("</style>")
-
     assert re.search(r"th, td \{[^}]*overflow-wrap: anywhere", style)
     assert re.search(r"svg \{[^}]*max-width: 100%", style)
     tables = re.findall(r"<table>.*?</table>", body, flags=re.DOTALL)
@@ -153,20 +149,18 @@ def test_a_narrow_screen_needs_no_scrolling(published: Path, audience: Audience)
 
 
 @pytest.mark.parametrize("audience", BOTH)
-def test_paper_is_a4_light_and_shows_what_is_folded(published: Path, audience: Audience) -> None:
+def test_paper_is_a4_light_and_shows_what_is_folded(published, audience):
     """The dark scheme is for screens alone, and details are open on paper."""
     page = render(published, audience)
-
     assert "@page { size: A4;" in page
     assert "@media screen and (prefers-color-scheme: dark)" in page
     assert "details::details-content { content-visibility: visible" in page
 
 
 @pytest.mark.parametrize("audience", BOTH)
-def test_the_verdict_comes_first(published: Path, audience: Audience) -> None:
+def test_the_verdict_comes_first(published, audience):
     """What holds, for whom, what does not, who answers for it; reasons and the rest are below."""
     page = render(published, audience)
-
     order = [
         "What holds",
         "For whom",

@@ -7,7 +7,7 @@ NIST's own schema is not among our dependencies; 0039 says with what a document 
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ import pytest
 
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.plan.model import UnprovenClaim
-from cloakwork.publishing.publish import Published
 from cloakwork.publishing.statement import PolicyReference
 from cloakwork.report.interchange import dpv_terms
 from cloakwork.report.model import Audience
@@ -57,9 +56,8 @@ def terms_in(value: Any) -> Iterator[str]:
             yield from terms_in(item)
 
 
-def test_a_release_is_described_in_terms_that_exist(published: Path) -> None:
+def test_a_release_is_described_in_terms_that_exist(published):
     document = json.loads(render(published, "public", "dpv"))
-
     found = {term for term in terms_in(document) if term.startswith(("dpv:", "eu-gdpr:"))}
     assert found <= KNOWN
     assert document["@type"] == "dpv:Process"
@@ -70,33 +68,27 @@ def test_a_release_is_described_in_terms_that_exist(published: Path) -> None:
     assert "@import" not in document["@context"]
 
 
-def test_neither_anonymity_nor_pseudonymity_is_claimed(published: Path) -> None:
+def test_neither_anonymity_nor_pseudonymity_is_claimed(published):
     """Both terms of DPV are defined as states in law."""
     document = json.loads(render(published, "public", "dpv"))
-
     text = json.dumps([*terms_in(document)])
     assert "nonymisation" not in text and "NonPersonal" not in text
 
 
-def test_figures_stand_beside_differential_privacy_alone() -> None:
+def test_figures_stand_beside_differential_privacy_alone():
     dp = DifferentialPrivacy(
         kind="differential-privacy", epsilon=2.0, delta=1e-6, over=("control-flow",)
     )
     document = dpv_terms(statement_with(dp))
-
     measures = {item["@type"]: item for item in document["dpv:hasTechnicalMeasure"]}
     assert measures["dpv:DifferentialPrivacy"]["epsilon"] == 2.0
     assert measures["dpv:DifferentialPrivacy"]["delta"] == 1e-6
     assert all("epsilon" not in item for item in measures.values() if "Diff" not in item["@type"])
 
 
-def test_a_release_that_protects_nobody_has_no_measure(
-    publish_as: Callable[..., Published],
-) -> None:
+def test_a_release_that_protects_nobody_has_no_measure(publish_as):
     folder = publish_as(private=False).folder
-
     document = json.loads(render(folder, "public", "dpv"))
-
     types = [item["@type"] for item in document["dpv:hasTechnicalMeasure"]]
     assert types == ["dpv:DigitalSignatures"]
     assert document["cloakwork:doesNotProtect"][0]["dct:title"] == "Everybody in the log"
@@ -113,14 +105,12 @@ def test_a_release_that_protects_nobody_has_no_measure(
         ("our agreement", ["dpv:LegalBasis"]),
     ],
 )
-def test_articles_are_read_where_the_gdpr_is_named(named: str, terms: list[str]) -> None:
+def test_articles_are_read_where_the_gdpr_is_named(named, terms):
     statement = statement_with(*(claim.guarantee for claim in a_plan().claims))
     policy = PolicyReference.model_validate(
         statement.policy.model_dump(by_alias=True) | {"legalBasis": named}
     )
-
     document = dpv_terms(statement.model_copy(update={"policy": policy}))
-
     assert document["dpv:hasLegalBasis"]["@type"] == terms
     assert document["dpv:hasLegalBasis"]["dct:description"] == named
 
@@ -151,10 +141,9 @@ def identifiers(value: Any) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("audience", BOTH)
-def test_the_shape_is_that_of_the_standard(published: Path, audience: Audience) -> None:
+def test_the_shape_is_that_of_the_standard(published, audience):
     found = results_of(published, audience)
     (result,) = found["results"]
-
     assert {"uuid", "metadata", "import-ap", "results"} == found.keys()
     assert {"title", "last-modified", "version", "oscal-version"} <= found["metadata"].keys()
     assert found["metadata"]["oscal-version"] == "1.1.2"
@@ -177,18 +166,16 @@ def test_the_shape_is_that_of_the_standard(published: Path, audience: Audience) 
     assert referred <= observed
 
 
-def test_the_same_release_gives_the_same_document(published: Path) -> None:
+def test_the_same_release_gives_the_same_document(published):
     assert results_of(published) == results_of(published)
 
 
-def test_figures_of_the_check_are_for_insiders(published: Path) -> None:
+def test_figures_of_the_check_are_for_insiders(published):
     assert "Measured:" in json.dumps(results_of(published, "internal"))
     assert "Measured:" not in json.dumps(results_of(published, "public"))
 
 
-def test_what_is_unproven_or_private_to_nobody_is_not_satisfied(
-    publish_as: Callable[..., Published],
-) -> None:
+def test_what_is_unproven_or_private_to_nobody_is_not_satisfied(publish_as):
     plan = a_plan()
     goal = UnprovenClaim(
         guarantee=plan.claims[0].guarantee,
@@ -200,17 +187,14 @@ def test_what_is_unproven_or_private_to_nobody_is_not_satisfied(
     )
     unproven = results_of(publish_as(plan=a_plan(unproven=(goal,), claims=())).folder)
     seeded = results_of(publish_as(private=False).folder)
-
     for found in (unproven, seeded):
         states = [item["target"]["status"]["state"] for item in found["results"][0]["findings"]]
         assert {*states} == {"not-satisfied"}
 
 
-def test_a_failed_verification_is_an_observation(published: Path) -> None:
+def test_a_failed_verification_is_an_observation(published):
     (published / "notes.txt").write_text("not ours")
-
     (result,) = results_of(published)["results"]
-
     assert "does NOT keep" in result["description"]
     (seen,) = [item for item in result["observations"] if item["title"] == "verification"]
     assert "notes.txt" in seen["description"]

@@ -21,7 +21,7 @@ from cloakwork.plan.budget import ledger_terms
 from cloakwork.publishing.from_plan import statement_of
 from cloakwork.publishing.statement import NOT_PRIVATE, PrivacyStatement, ReleasedColumn
 from cloakwork.report.html import internal_html
-from cloakwork.report.model import Audience, internal_report, ledger_view
+from cloakwork.report.model import internal_report, ledger_view
 from cloakwork.report.render import render
 from cloakwork.report.schema import FILE, report_schema, schema_text
 from cloakwork.report.unprotected import unprotected_groups
@@ -44,7 +44,7 @@ APPROVAL = {
 
 
 @pytest.fixture
-def book(tmp_path: Path) -> Ledger:
+def book(tmp_path):
     return Ledger(str(tmp_path / "ledger.db"), notice=lambda _: None)
 
 
@@ -63,12 +63,10 @@ def reserved(book: Ledger, epsilon: float, details: Mapping[str, Any] | None = N
     return reservation.id
 
 
-def test_each_release_has_the_budget_of_its_own_time(book: Ledger) -> None:
+def test_each_release_has_the_budget_of_its_own_time(book):
     """Spent before it, by it, and left after it, whatever came later."""
     first, second, _ = (reserved(book, epsilon) for epsilon in (1.0, 0.5, 2.0))
-
     views = [ledger_view(book, PLAN, release) for release in (first, second)]
-
     told = []
     for view in views:
         assert view is not None
@@ -79,21 +77,18 @@ def test_each_release_has_the_budget_of_its_own_time(book: Ledger) -> None:
     assert told == [(0, 0.0, 1.0, 4.0, 3.0), (1, 1.0, 0.5, 4.0, 2.5)]
 
 
-def test_comparisons_count_where_they_came_before(book: Ledger) -> None:
+def test_comparisons_count_where_they_came_before(book):
     book.record_event("compared", DATASET, {"policies": 3})
     book.record_event("compared", "another", {})
     release = reserved(book, 1.0)
     book.record_event("compared", DATASET, {})
-
     view = ledger_view(book, PLAN, release)
-
     assert view is not None and len(view.comparisons) == 1
 
 
-def test_the_approval_is_the_one_that_the_entry_names(book: Ledger) -> None:
+def test_the_approval_is_the_one_that_the_entry_names(book):
     release = reserved(book, 1.0, {"approval": APPROVAL})
     view = ledger_view(book, PLAN, release)
-
     assert view is not None and view.approval is not None
     made = a_release()
     report = internal_report(
@@ -106,15 +101,12 @@ def test_the_approval_is_the_one_that_the_entry_names(book: Ledger) -> None:
 
 
 @pytest.mark.parametrize("details", [{}, {"approval": "yes"}, {"approval": {"approver": "x"}}])
-def test_what_is_no_approval_is_none(book: Ledger, details: dict[str, Any]) -> None:
+def test_what_is_no_approval_is_none(book, details):
     view = ledger_view(book, PLAN, reserved(book, 1.0, details))
-
     assert view is not None and view.approval is None
 
 
-def test_a_ledger_that_does_not_know_the_release_tells_nothing(
-    book: Ledger, tmp_path: Path
-) -> None:
+def test_a_ledger_that_does_not_know_the_release_tells_nothing(book, tmp_path):
     assert ledger_view(None, PLAN, "x") is None
     assert ledger_view(book, PLAN, "x") is None
     reserved(book, 1.0)
@@ -134,39 +126,33 @@ def column(name: str, treatment: str = "keep") -> ReleasedColumn:
     )
 
 
-def test_a_case_is_protected_and_a_person_with_several_is_not() -> None:
+def test_a_case_is_protected_and_a_person_with_several_is_not():
     kinds = [group.kind for group in unprotected_groups(a_plan(), a_statement())]
-
     assert kinds == ["several-cases", "groups"]
 
 
-def test_persons_who_are_the_unit_are_protected_and_others_are_not() -> None:
+def test_persons_who_are_the_unit_are_protected_and_others_are_not():
     unit = Unit(attribute="case:patient", max_cases=3)
     groups = unprotected_groups(
         a_plan(), a_statement(unit=unit, released=(column("case:patient", "pseudonymise"),))
     )
-
     assert [group.kind for group in groups] == ["other-persons", "groups"]
     assert "case:patient" in groups[0].who
 
 
-def test_a_person_may_come_back_in_another_window() -> None:
+def test_a_person_may_come_back_in_another_window():
     plan = a_plan(
         warnings=(HoldsWindow(window="2024", unit_attribute="case:patient", tells_starts=True),)
     )
     unit = Unit(attribute="case:patient", max_cases=3)
-
     kinds = [group.kind for group in unprotected_groups(plan, a_statement(unit=unit))]
-
     assert "several-cases" in kinds
 
 
 @pytest.mark.parametrize("treatment", ["keep", "pseudonymise", "protect", "generalise"])
-def test_staff_is_named_whatever_is_done_to_the_values(treatment: str) -> None:
+def test_staff_is_named_whatever_is_done_to_the_values(treatment):
     released = (column("org:resource", treatment), column("amount", "protect"))
-
     groups = unprotected_groups(a_plan(), a_statement(released=released))
-
     staff = [group for group in groups if group.kind == "staff"]
     assert [group.columns for group in staff] == [("org:resource",)]
     in_values = [group.columns for group in groups if group.kind == "in-values"]
@@ -174,23 +160,21 @@ def test_staff_is_named_whatever_is_done_to_the_values(treatment: str) -> None:
 
 
 @pytest.mark.parametrize("changes", [{"guarantees": ()}, {"mark": NOT_PRIVATE}])
-def test_without_a_guarantee_nobody_is_protected(changes: dict[str, Any]) -> None:
+def test_without_a_guarantee_nobody_is_protected(changes):
     groups = unprotected_groups(a_plan(), a_statement(**changes))
-
     assert [group.kind for group in groups] == ["everybody"]
 
 
 SCHEMA = Path(__file__).parents[2] / "schemas" / FILE
 
 
-def test_the_shipped_schema_is_the_models() -> None:
+def test_the_shipped_schema_is_the_models():
     assert SCHEMA.read_text("utf-8") == schema_text()
 
 
 @pytest.mark.parametrize("audience", ["public", "internal"])
-def test_reports_keep_to_the_schema(published: Path, audience: Audience) -> None:
+def test_reports_keep_to_the_schema(published, audience):
     report = json.loads(render(published, audience, "json"))
-
     validator = jsonschema.Draft202012Validator(report_schema())
     assert [*validator.iter_errors(report)] == []
     assert not validator.is_valid({**report, "audience": "nobody"})

@@ -10,7 +10,6 @@ import sys
 import zlib
 from datetime import UTC, datetime
 from html import escape
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -21,34 +20,30 @@ from cloakwork.report.page_tree import drawing, markdown_of, page_tree, pdf_of
 from cloakwork.report.render import render, render_pdf
 
 
-def test_texts_are_unescaped_and_elements_nested() -> None:
+def test_texts_are_unescaped_and_elements_nested():
     tree = page_tree("<main><p class='a b'>1 &lt; 2<br>and <code>x</code></p></main>")
-
     (paragraph,) = tree.nodes("p")
     assert paragraph.kinds == {"a", "b"}
     assert paragraph.text == "1 < 2and x"
 
 
-def test_a_page_that_does_not_close_what_it_opens_is_refused() -> None:
+def test_a_page_that_does_not_close_what_it_opens_is_refused():
     with pytest.raises(ValueError, match="closes main where p is open"):
         page_tree("<main><p></main>")
 
 
-def test_a_drawing_is_a_document_of_its_own() -> None:
+def test_a_drawing_is_a_document_of_its_own():
     page = '<svg viewBox="0 0 9 9"><marker refX="1"/><text x="1">a &amp; "b" &lt;</text></svg>'
     (node,) = page_tree(page).nodes("svg")
-
     root = ElementTree.fromstring(drawing(node))
-
     assert root.get("viewBox") == "0 0 9 9"
     assert root[0].tag.endswith("style") and root[1].get("refX") == "1"
     assert root[2].text == 'a & "b" <'
 
 
-def test_the_assessment_has_the_four_parts_of_the_article(published: Path) -> None:
+def test_the_assessment_has_the_four_parts_of_the_article(published):
     """Filled where the release tells, visibly blank where a person must answer."""
     text = render(published, "internal", "dpia")
-
     parts = [text.index(f"### ({letter}) ") for letter in "abcd"]
     assert parts == sorted(parts)
     assert text.startswith("**INTERNAL: holds figures from the raw log. Never publish.**")
@@ -74,11 +69,9 @@ def test_the_assessment_has_the_four_parts_of_the_article(published: Path) -> No
         "1. one",
     ],
 )
-def test_what_a_text_holds_is_no_markup(hostile: str) -> None:
+def test_what_a_text_holds_is_no_markup(hostile):
     page = f"<main><h1>{escape(hostile)}</h1><p>{escape(hostile)}</p></main>"
-
     _, words = markdown_of(page).strip().split("\n\n")
-
     bare = words.replace("\\\\", "")
     for sign in "[]<>|`*_~&#":
         assert bare.count(sign) == bare.count(f"\\{sign}")
@@ -130,11 +123,10 @@ def unpacked(pdf: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("audience", BOTH)
-def test_the_pdf_is_tagged_and_says_what_it_is(published: Path, audience: Audience) -> None:
+def test_the_pdf_is_tagged_and_says_what_it_is(published, audience):
     """PDF/UA-1: a title, a language, a structure, words for pictures; fonts are embedded."""
     pdf = render_pdf(published, audience)
     content = unpacked(pdf).replace(b" ", b"")
-
     assert pdf.startswith(b"%PDF-1.7")
     assert re.search(rb"pdfuaid:part>1<", content)
     for said in (b"/Lang(en", b"/StructTreeRoot", b"/Markedtrue", b"/DisplayDocTitletrue"):
@@ -147,11 +139,11 @@ def test_the_pdf_is_tagged_and_says_what_it_is(published: Path, audience: Audien
     assert fonts and all(b"/FontFile" in font for font in fonts)
 
 
-def test_the_same_release_gives_the_same_pdf(published: Path) -> None:
+def test_the_same_release_gives_the_same_pdf(published):
     assert render_pdf(published) == render_pdf(published)
 
 
-def test_the_appendix_is_not_printed() -> None:
+def test_the_appendix_is_not_printed():
     page = a_page("x")
     beside = page.replace("</main>", "<section class='appendix'><h2>Y</h2></section></main>")
     pdfs = [pdf_of(each, title="x", running="x", issued=ISSUED) for each in (page, beside)]
@@ -159,18 +151,14 @@ def test_the_appendix_is_not_printed() -> None:
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
-def test_texts_are_never_source(text: str) -> None:
+def test_texts_are_never_source(text):
     """Evaluated, they would fail or read files; none stands in the way of a PDF."""
     pdf = pdf_of(a_page(text), title=text, running=text, issued=ISSUED)
-
     assert pdf.startswith(b"%PDF") and b"/StructTreeRoot" in unpacked(pdf)
     assert b"/JavaScript" not in unpacked(pdf) and b"/Launch" not in unpacked(pdf)
 
 
-def test_without_typst_one_line_says_what_to_do(
-    published: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_typst_one_line_says_what_to_do(published, monkeypatch):
     monkeypatch.setitem(sys.modules, "typst", None)
-
     with pytest.raises(OutputError, match=r"pip install 'cloakwork\[pdf\]'"):
         render_pdf(published)

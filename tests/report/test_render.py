@@ -4,10 +4,8 @@ import json
 import math
 import re
 import shutil
-from collections.abc import Callable
 from datetime import timedelta
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
 
@@ -17,8 +15,7 @@ from cloakwork.guarantees.claims import Homogeneity, NoTotal, SingleTimesOnly
 from cloakwork.plan.model import UnprovenClaim
 from cloakwork.plan.sentences import reasons_in_words
 from cloakwork.publishing.from_plan import statement_of
-from cloakwork.publishing.keys import SigningKey
-from cloakwork.publishing.publish import Published, plan_bytes
+from cloakwork.publishing.publish import plan_bytes
 from cloakwork.report.html import bar, figure, pipeline
 from cloakwork.report.model import INTERNAL_BANNER, Audience, PublicStep
 from cloakwork.report.render import render
@@ -64,10 +61,9 @@ class Page(HTMLParser):
 
 
 @pytest.mark.parametrize("audience", BOTH)
-def test_a_page_is_whole_and_needs_nothing_else(published: Path, audience: Audience) -> None:
+def test_a_page_is_whole_and_needs_nothing_else(published, audience):
     page = render(published, audience)
     read = Page(page)
-
     assert read.open == []
     assert read.tags.isdisjoint({"script", "link", "img", "iframe"})
     assert read.addresses == []
@@ -75,11 +71,8 @@ def test_a_page_is_whole_and_needs_nothing_else(published: Path, audience: Audie
 
 
 @pytest.mark.parametrize("audience", BOTH)
-def test_exposed_columns_come_before_guarantees_and_these_in_plain_words(
-    published: Path, audience: Audience
-) -> None:
+def test_exposed_columns_come_before_guarantees_and_these_in_plain_words(published, audience):
     text = Page(render(published, audience)).text
-
     assert text.index("Not protected: how many cases") < text.index("What is guaranteed")
     for claim in a_plan().claims:
         assert claim.sentence in text
@@ -87,16 +80,14 @@ def test_exposed_columns_come_before_guarantees_and_these_in_plain_words(
 
 
 @pytest.mark.parametrize("audience", BOTH)
-def test_texts_from_the_policy_are_escaped(published: Path, audience: Audience) -> None:
+def test_texts_from_the_policy_are_escaped(published, audience):
     page = render(published, audience)
-
     assert "an &lt;external&gt; research partner" in page
     assert "<external>" not in page
 
 
-def test_the_internal_page_says_first_what_it_is(published: Path) -> None:
+def test_the_internal_page_says_first_what_it_is(published):
     text = Page(render(published, "internal")).text
-
     assert text.startswith(INTERNAL_BANNER)
     assert RAW_NAME in text and f"{RAW_FIGURES[0]:,}" in text
     assert "kanon/tlkc" in text and "PRETSA is preferred" in text
@@ -104,27 +95,24 @@ def test_the_internal_page_says_first_what_it_is(published: Path) -> None:
 
 
 @pytest.mark.parametrize("format_", ["html", "json"])
-def test_the_public_report_needs_only_public_files(published: Path, format_: str) -> None:
+def test_the_public_report_needs_only_public_files(published, format_):
     shutil.rmtree(published / "internal")
     for path in published.glob("log.*"):
         path.unlink()
-
     report = render(published, "public", format_)  # type: ignore[arg-type]
-
     assert RAW_NAME not in report and "INTERNAL" not in report
     assert [word for word in (f"{number:,}" for number in RAW_FIGURES) if word in report] == []
 
 
-def test_the_json_reports_are_json(published: Path, key: SigningKey) -> None:
+def test_the_json_reports_are_json(published, key):
     public, internal = (json.loads(render(published, audience, "json")) for audience in BOTH)
-
     assert public["keyids"] == [key.keyid]
     assert public["statement"]["exposed"][0]["column"] == "metadata"
     assert next(iter(internal.items())) == ("warning", INTERNAL_BANNER)
     assert internal["source"]["cases"] == RAW_FIGURES[0]
 
 
-def test_the_verdict_says_what_the_plan_warns_of(publish_as: Callable[..., Published]) -> None:
+def test_the_verdict_says_what_the_plan_warns_of(publish_as):
     """Under what does not hold, the weightiest first, a clause each; whole in the JSON."""
     caveats = (NoTotal(), Homogeneity(attributes=("age",)), SingleTimesOnly())
     folder = publish_as(plan=a_plan(warnings=caveats)).folder
@@ -145,21 +133,19 @@ def test_the_verdict_says_what_the_plan_warns_of(publish_as: Callable[..., Publi
         assert "'cloakwork risk' measures how often" in warnings[0]
 
 
-def test_a_reproducible_release_says_so_on_every_page(publish_as: Callable[..., Published]) -> None:
+def test_a_reproducible_release_says_so_on_every_page(publish_as):
     folder = publish_as(private=False).folder
-
     for audience in BOTH:
         assert "reproducible: NOT PRIVATE" in Page(render(folder, audience)).text
 
 
-def test_a_release_that_exposes_nothing_says_so(publish_as: Callable[..., Published]) -> None:
+def test_a_release_that_exposes_nothing_says_so(publish_as):
     folder = publish_as(plan=a_plan(exposed=(), charges=(), considered=(), warnings=())).folder
-
     for audience in BOTH:
         assert "Nothing is exposed" in Page(render(folder, audience)).text
 
 
-def test_what_is_unproven_comes_first(publish_as: Callable[..., Published]) -> None:
+def test_what_is_unproven_comes_first(publish_as):
     plan = a_plan()
     item = UnprovenClaim(
         guarantee=plan.claims[0].guarantee,
@@ -170,7 +156,6 @@ def test_what_is_unproven_comes_first(publish_as: Callable[..., Published]) -> N
         why=("raw counts are released",),
     )
     folder = publish_as(plan=a_plan(unproven=(item,), claims=())).folder
-
     for audience in BOTH:
         text = Page(render(folder, audience)).text
         assert text.index("UNPROVEN: not guaranteed") < text.index("Not protected")
@@ -178,13 +163,11 @@ def test_what_is_unproven_comes_first(publish_as: Callable[..., Published]) -> N
 
 
 @pytest.mark.parametrize("audience", BOTH)
-def test_whether_it_was_verified_stands_in_the_report(published: Path, audience: Audience) -> None:
+def test_whether_it_was_verified_stands_in_the_report(published, audience):
     """Examined where the log is there; what fails is the first thing that is said."""
     assert "verified 11 checks hold" in Page(render(published, audience)).text
     (published / "notes.txt").write_text("not ours")
-
     failed = Page(render(published, audience)).text
-
     assert failed.index("Verification failed: do not rely") < failed.index("What holds")
     assert "'notes.txt': does not belong to the release" in failed
     (published / "notes.txt").unlink()
@@ -192,16 +175,14 @@ def test_whether_it_was_verified_stands_in_the_report(published: Path, audience:
     assert "The released log was not examined" in Page(render(published, audience)).text
 
 
-def test_the_report_that_is_written_says_that_it_was_checked(published: Path) -> None:
+def test_the_report_that_is_written_says_that_it_was_checked(published):
     written = Page((published / "internal" / "report.html").read_text("utf-8")).text
-
     assert "checked as it was written" in written
     assert "How to make it again" in written and "cloakwork apply plan.json LOG" in written
 
 
-def test_the_public_report_draws_the_released_log_alone(published: Path) -> None:
+def test_the_public_report_draws_the_released_log_alone(published):
     report = json.loads(render(published, "public", "json"))
-
     flow = report["pictures"]["flow"]
     assert {(step["first"], step["second"], step["released"]) for step in flow["steps"]} == {
         (None, "register", 6),
@@ -215,23 +196,19 @@ def test_the_public_report_draws_the_released_log_alone(published: Path) -> None
     assert "What the released log shows" in Page(render(published, "public")).text
 
 
-def test_formats_that_belong_to_the_other_audience_are_refused(published: Path) -> None:
+def test_formats_that_belong_to_the_other_audience_are_refused(published):
     with pytest.raises(OutputError, match="--audience internal"):
         render(published, "public", "dpia")
     with pytest.raises(OutputError, match="--audience public"):
         render(published, "internal", "dpv")
 
 
-def test_a_character_that_turns_the_line_round_is_named(
-    publish_as: Callable[..., Published],
-) -> None:
+def test_a_character_that_turns_the_line_round_is_named(publish_as):
     policy = a_policy()
     owner = policy.metadata.model_copy(update={"owner": "dpo\u202emoc.elpmaxe@"})
     policy = policy.model_copy(update={"metadata": owner})
     folder = publish_as(plan=a_plan(policy=policy)).folder
-
     page = render(folder, "public")
-
     assert "dpo[U+202E]moc" in page and "\u202e" not in page
 
 
@@ -239,9 +216,8 @@ def test_a_character_that_turns_the_line_round_is_named(
     ("audience", "missing"),
     [("internal", "internal/report.json"), ("public", "plan.json"), ("public", "statement.json")],
 )
-def test_a_missing_file_is_named(published: Path, audience: Audience, missing: str) -> None:
+def test_a_missing_file_is_named(published, audience, missing):
     (published / missing).unlink()
-
     with pytest.raises((OutputError, VerificationFailed), match=re.escape(missing)):
         render(published, audience)
 
@@ -250,23 +226,20 @@ def test_a_missing_file_is_named(published: Path, audience: Audience, missing: s
     ("audience", "damaged"),
     [("internal", "internal/report.json"), ("public", "plan.json"), ("public", "statement.json")],
 )
-def test_a_damaged_file_is_one_line(published: Path, audience: Audience, damaged: str) -> None:
+def test_a_damaged_file_is_one_line(published, audience, damaged):
     (published / damaged).write_bytes(b"\xff{")
-
     with pytest.raises((OutputError, VerificationFailed)) as refused:
         render(published, audience)
-
     assert "\n" not in str(refused.value)
 
 
-def test_a_plan_that_the_statement_does_not_sign_is_not_shown(published: Path) -> None:
+def test_a_plan_that_the_statement_does_not_sign_is_not_shown(published):
     (published / "plan.json").write_bytes(plan_bytes(a_plan(warnings=())))
-
     with pytest.raises(VerificationFailed, match=r"plan\.json: is not the file that was signed"):
         render(published, "public")
 
 
-def test_budget_bars_compare_with_the_declared_total() -> None:
+def test_budget_bars_compare_with_the_declared_total():
     charges = (
         Charge(currency="unit", cost=Cost(epsilon=math.inf)),
         Charge(currency="metric", cost=Cost(epsilon=1.0), shift=timedelta(hours=1)),
@@ -274,22 +247,19 @@ def test_budget_bars_compare_with_the_declared_total() -> None:
     unbounded, spent = map(
         bar, statement_of(a_plan(charges=charges), "r", released=(), private=True).budget
     )
-
     assert (unbounded.share, spent.share) == (None, 0.25)
     assert spent.says == "this release spends ε 1 of ε 4, δ 1e-05 (25% of ε)"
 
 
-def test_without_a_total_there_is_no_bar() -> None:
+def test_without_a_total_there_is_no_bar():
     plan = a_plan(policy=a_policy(budget={}))
-
     assert bar(statement_of(plan, "r", released=(), private=True).budget[0]).share is None
 
 
 @pytest.mark.parametrize("steps", [0, 2, 3, 7])
-def test_the_pipeline_drawing_holds_every_station(steps: int) -> None:
+def test_the_pipeline_drawing_holds_every_station(steps):
     step = PublicStep(mechanism="kanon/pretsa", writes=("control-flow",), proof="proved", why="")
     drawing = pipeline([step] * steps)
-
     assert len(drawing.boxes) == steps + 2 and len(drawing.arrows) == steps + 1
     assert all(
         box.x + 190 <= drawing.width and box.y + 64 <= drawing.height for box in drawing.boxes
@@ -309,5 +279,5 @@ def test_the_pipeline_drawing_holds_every_station(steps: int) -> None:
         ("x", "x"),
     ],
 )
-def test_figures_read_well(value: object, text: str) -> None:
+def test_figures_read_well(value, text):
     assert figure(value) == text  # type: ignore[arg-type]

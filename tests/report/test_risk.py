@@ -14,7 +14,6 @@ import cloakwork
 from cloakwork.errors import OutputError
 from cloakwork.evaluation.risk_figures import (
     Attack,
-    ClaimBasis,
     ClaimedBound,
     MembershipFigures,
     MembershipGroup,
@@ -24,7 +23,6 @@ from cloakwork.evaluation.risk_figures import (
 )
 from cloakwork.publishing.dsse import read_envelope
 from cloakwork.publishing.verify import read_statement
-from cloakwork.report.model import Format
 from cloakwork.report.render import render, render_pdf
 from cloakwork.report.risk import membership_lines, read_risk
 
@@ -62,7 +60,7 @@ def figures(claimed: ClaimedBound | None, shown: float = 0.0) -> MembershipFigur
         ("published", "the published epsilon 1 would allow 2.7%"),
     ],
 )
-def test_beside_what_is_claimed(basis: ClaimBasis, allowed: str) -> None:
+def test_beside_what_is_claimed(basis, allowed):
     first, second = membership_lines(figures(ClaimedBound(epsilon=1.0, basis=basis)))
     assert first == (
         "Membership by 20 releases of variants/some, all targets: 20.0% of members recognised "
@@ -73,7 +71,7 @@ def test_beside_what_is_claimed(basis: ClaimBasis, allowed: str) -> None:
     )
 
 
-def test_what_exceeds_the_claim_is_said_first() -> None:
+def test_what_exceeds_the_claim_is_said_first():
     lines = membership_lines(figures(ClaimedBound(epsilon=1.0), 2.5))
     assert lines[0] == (
         "The attack on membership EXCEEDS the claim of epsilon 1: epsilon is at least 2.50."
@@ -81,7 +79,7 @@ def test_what_exceeds_the_claim_is_said_first() -> None:
     assert len(lines) == 3
 
 
-def test_without_a_claim() -> None:
+def test_without_a_claim():
     """Nothing is compared with anything."""
     first, _ = membership_lines(figures(None, 2.5))
     assert "allow" not in first
@@ -140,7 +138,7 @@ def _squeezed(text: str) -> str:
 
 
 @pytest.mark.parametrize("format_", ["html", "dpia"])
-def test_before_and_after_stand_in_report_and_assessment(published: Path, format_: Format) -> None:
+def test_before_and_after_stand_in_report_and_assessment(published, format_):
     """With their bounds; what a person must judge stays blank; names from outside are escaped."""
     found = _found(published)
     page = render(published, "internal", format_, risk=found)
@@ -161,7 +159,7 @@ def test_before_and_after_stand_in_report_and_assessment(published: Path, format
     assert before not in without and "cloakwork risk LOG DIR" in without
 
 
-def test_the_document_is_part_of_the_report_as_data(published: Path) -> None:
+def test_the_document_is_part_of_the_report_as_data(published):
     found = _found(published)
     document = json.loads(render(published, "internal", "json", risk=found))
     assert RiskReport.model_validate(document["risk"]) == found
@@ -175,16 +173,14 @@ def test_the_document_is_part_of_the_report_as_data(published: Path) -> None:
         ({"release": None}, "does not say which release was attacked: name the release's folder"),
     ],
 )
-def test_figures_of_another_release_are_refused(
-    published: Path, changes: dict[str, Any], words: str
-) -> None:
+def test_figures_of_another_release_are_refused(published, changes, words):
     found = _found(published, **changes)
     with pytest.raises(OutputError, match=re.escape(words)) as refused:
         render(published, "internal", "dpia", risk=found)
     assert "\n" not in str(refused.value)
 
 
-def test_figures_of_the_raw_log_are_for_insiders(published: Path) -> None:
+def test_figures_of_the_raw_log_are_for_insiders(published):
     found = _found(published)
     with pytest.raises(OutputError, match="use --risk with --audience internal"):
         render(published, "public", "html", risk=found)
@@ -206,9 +202,7 @@ def test_figures_of_the_raw_log_are_for_insiders(published: Path) -> None:
         "share above its bounds",
     ],
 )
-def test_what_is_no_document_is_one_line(
-    published: Path, tmp_path: Path, content: bytes | str
-) -> None:
+def test_what_is_no_document_is_one_line(published, tmp_path, content):
     whole = _found(published).model_dump_json()
     if content == "half":
         content = whole[: len(whole) // 2]
@@ -222,7 +216,7 @@ def test_what_is_no_document_is_one_line(
     assert "\n" not in str(refused.value)
 
 
-def test_in_python_and_from_a_file(published: Path, tmp_path: Path) -> None:
+def test_in_python_and_from_a_file(published, tmp_path):
     found = _found(published)
     file = tmp_path / "risk.json"
     file.write_text(found.model_dump_json(indent=2))

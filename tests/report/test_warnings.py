@@ -1,20 +1,17 @@
 """A report warns of intersecting two releases where there are two, or nobody knows."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import cloakwork
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.report.render import render
-from conftest import EXAMPLES, ROOT, Said, hurried
+from conftest import EXAMPLES, ROOT, hurried
 
 TOLD = "1 other release of this dataset carries no DP guarantee: whoever has it and this one"
 WARNING = "two k-anonymous releases of one dataset can be intersected"
 
 
-def test_the_second_release_brings_the_warning(
-    cloakwork: Callable[..., Said], ledger: str, tmp_path: Path
-) -> None:
+def test_the_second_release_brings_the_warning(cloakwork, ledger, tmp_path):
     """To both, in both reports and under ``plan --why``; who has no ledger is warned anyway."""
     policy = hurried(ROOT / "policies" / "kanon-control-flow.yaml", tmp_path)
     log = EXAMPLES / "hospital.xes.gz"

@@ -9,14 +9,12 @@ from cloakwork.errors import BudgetExceeded, NotApproved, VerificationFailed
 from walk.steps import PURPOSE, REAL, SHIPPED, WalkedLog, require_long_form, with_windows
 
 
-def test_a_day_in_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_day_in_python(tmp_path, monkeypatch):
     walk(SHIPPED, tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("log", REAL, ids=str)
-def test_a_day_in_python_with_a_real_log(
-    log: WalkedLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_day_in_python_with_a_real_log(log, tmp_path, monkeypatch):
     require_long_form(log)
     walk(log, tmp_path, monkeypatch)
 

@@ -38,9 +38,7 @@ class Desk:
 
 
 @pytest.fixture
-def desks(
-    cloakwork: Cloakwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> tuple[Desk, Desk, Desk]:
+def desks(cloakwork, tmp_path, monkeypatch):
     """The author, the officer who approves, and who receives the release."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CLOAKWORK_LEDGER", "ledger.db")
@@ -50,12 +48,12 @@ def desks(
 
 
 @pytest.mark.parametrize("log", [SHIPPED], ids=str)
-def test_a_day_in_a_terminal(log: WalkedLog, desks: tuple[Desk, Desk, Desk]) -> None:
+def test_a_day_in_a_terminal(log, desks):
     walk(log, *desks)
 
 
 @pytest.mark.parametrize("log", REAL, ids=str)
-def test_a_day_with_a_real_log(log: WalkedLog, desks: tuple[Desk, Desk, Desk]) -> None:
+def test_a_day_with_a_real_log(log, desks):
     require_long_form(log)
     walk(log, *desks)
 
