@@ -22,6 +22,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 if TYPE_CHECKING:
     from forked import Forks
+    from made_releases import MadeRelease, MadeReleases
     from postgres import PostgresServer
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -136,6 +137,28 @@ def cloakwork(capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
 def ledger(tmp_path: Path) -> str:
     """The URL of a fresh ledger."""
     return f"sqlite:///{tmp_path / 'ledger.db'}"
+
+
+@pytest.fixture(scope="session")
+def releases(tmp_path_factory: pytest.TempPathFactory) -> "MadeReleases":
+    """Releases of shipped policies, made once for all tests; to be looked at, not changed."""
+    from made_releases import MadeReleases
+
+    return MadeReleases(tmp_path_factory.mktemp("releases"))
+
+
+@pytest.fixture
+def release_of(
+    releases: "MadeReleases", monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], "MadeRelease"]:
+    """The release under the shipped policy of a name; who asks has the key that signed it."""
+
+    def found(name: str) -> "MadeRelease":
+        made = releases(name)
+        monkeypatch.setenv("CLOAKWORK_HOME", str(made.home))
+        return made
+
+    return found
 
 
 @pytest.fixture(scope="session")

@@ -13,8 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from authoring.sample_logs import NATURES, rich_log
-from cloakwork.authoring.classify import FEW_CASES, Proposal, classify
-from cloakwork.authoring.figures import Figures, figures_of, looks_like_a_person, share_like_people
+from cloakwork.authoring.attributes import (
+    FEW_CASES,
+    Figures,
+    Proposal,
+    classify,
+    figures_of,
+    looks_like_a_person,
+    share_like_people,
+)
 from cloakwork.log.eventlog import EventLog
 from conftest import SHARED
 

@@ -52,14 +52,14 @@ def test_every_suggestion_plans(goal, audience):
         with pytest.raises(PolicyError, match="is still to be filled in"):
             parse_policy(text)
     policy = parse_policy(answered(text))
-    if goal == "control-flow-dp" and not runs(0):
-        return  # planning finds noise for several seconds: CLOAKWORK_RUNS=1
-    plan = make_plan(policy)
-    released = {item.attribute for item in plan.attributes if item.treatment != "drop"}
+    released = {name for name, rule in policy.spec.attributes.items() if rule.treatment != "drop"}
     identifiers = {
         name for name in NATURES if NATURES[name] in ("identifier", "staff", "free text")
     }
     assert released.isdisjoint(identifiers)
+    # Other audiences have other numbers; to find the noise of counts takes seconds.
+    if runs(0) or (audience == "share" and goal != "control-flow-dp"):
+        assert make_plan(policy).claims
 
 
 @pytest.mark.parametrize("goal", GOALS)

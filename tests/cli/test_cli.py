@@ -20,8 +20,8 @@ from rich.console import Console
 
 from cloakwork import cli
 from cloakwork.base.progress import heard_by, say, silent
-from cloakwork.cli import progress as module
-from cloakwork.cli.progress import LiveProgress, PlainProgress, progress_of
+from cloakwork.cli import options as module
+from cloakwork.cli.options import LiveProgress, PlainProgress, progress_of
 from cloakwork.errors import (
     BudgetExceeded,
     CloakworkError,

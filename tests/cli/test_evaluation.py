@@ -1,24 +1,13 @@
-"""``cloakwork audit dp`` as a user types it; every error is one line.
-
-``cloakwork audit utility`` as a user types it.
-
-``cloakwork compare`` as people type it.
-
-``cloakwork risk`` as a user types it.
-"""
+"""``cloakwork audit``, ``compare`` and ``risk`` as a user types them; every error is one line."""
 
 import json
-import os
-from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
 import polars as pl
 import pytest
-from click.testing import CliRunner
 from openpyxl import Workbook
 
-from cloakwork.cli import cloakwork_command, main
 from cloakwork.evaluation.comparison_model import (
     AttackBound,
     ComparedSetting,
@@ -31,110 +20,77 @@ from cloakwork.evaluation.sweeping import MOST_SETTINGS
 from cloakwork.evaluation.utility import Utility
 from cloakwork.log.formats import read_log, write_log
 from cloakwork.report.comparison import MOST_LINES, print_comparison
-from conftest import EXAMPLES, Said
+from conftest import EXAMPLES, ROOT
 from evaluation.counterparts import _counterparts, _seeded  # noqa: F401 - fixtures
 
+HOSPITAL = EXAMPLES / "hospital.xes.gz"
 
-def test_the_command_exits_with_5_where_the_claim_is_exceeded(tmp_path):
+
+def test_the_command_exits_with_5_where_the_claim_is_exceeded(cloakwork, tmp_path):
     """A published mechanism that releases raw counts; the drawing is well-formed and says it."""
-    arguments = [
-        "audit",
-        "dp",
-        "variants/raw",
-        "--runs",
-        "100",
-        "--json",
-        "--quiet",
-        "--out",
-        str(tmp_path / "a.svg"),
-    ]
-    result = CliRunner().invoke(cloakwork_command, arguments)
-    assert result.exit_code == 5
-    document = json.loads(result.stdout)
+    asked = ("audit", "dp", "variants/raw", "--runs", "100", "--json", "--quiet")
+    said = cloakwork(*asked, "--out", tmp_path / "a.svg")
+    assert said.code == 5
+    document = json.loads(said.out)
     assert document["proof"] == "published" and not document["passed"]
     assert max(pair["epsilon_at_least"] for pair in document["pairs"]) > 1
-    assert "audit failed" in result.stderr
+    assert "audit failed" in said.err
     assert "claimed 1" in "".join(ElementTree.parse(tmp_path / "a.svg").getroot().itertext())
 
 
-def test_options_reach_the_mechanism():
+def test_options_reach_the_mechanism(cloakwork):
     """As JSON or as a word; ``noised`` belongs to one of the two claims about times, so that one is
     audited.
     """
-    arguments = [
-        "audit",
-        "dp",
-        "timestamps/laplace",
-        "--runs",
-        "10",
-        "--quiet",
-        "--json",
-        "--option",
-        "noised=times",
-    ]
-    result = CliRunner().invoke(cloakwork_command, arguments)
-    assert result.exit_code == 0, result.output
-    document = json.loads(result.stdout)
+    asked = ("audit", "dp", "timestamps/laplace", "--runs", "10", "--quiet", "--json")
+    said = cloakwork(*asked, "--option", "noised=times")
+    assert said.code == 0, said.err
+    document = json.loads(said.out)
     assert document["options"] == {"noised": "times"} and len(document["pairs"]) == 1
 
 
-def test_the_command_says_what_it_saw():
-    result = CliRunner().invoke(
-        cloakwork_command, ["audit", "dp", "variants/threshold", "--runs", "50", "--quiet"]
-    )
-    said = " ".join(result.stdout.split())
-    assert result.exit_code == 0 and said.count("within the claim of 1") == 5
-
-
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "words"),
     [
-        (["variants/nothing"], 2, "there is no mechanism"),
-        (["variants/threshold", "--runs", "5"], 2, "5 is not in the range"),
-        (["variants/threshold", "--epsilon", "nan"], 2, "epsilon must be between 1e-05 and 100"),
-        (["variants/threshold", "--delta", "0"], 1, "needs a delta above 0"),
-        (["variants/threshold", "--option", "noise"], 2, "is not NAME=VALUE"),
-        (["variants/threshold", "--option", "noise=pink"], 1, "option noise"),
-        (["timestamps/laplace", "--option", "noise=pink"], 1, "unknown option"),
-        (["kanon/pretsa"], 1, "claims no differential privacy"),
-        (["variants/threshold", "--runs", "10", "--out", "/nowhere/a.svg"], 1, "cannot be written"),
+        ("variants/nothing", 2, "there is no mechanism"),
+        ("variants/threshold --runs 5", 2, "5 is not in the range"),
+        ("variants/threshold --epsilon nan", 2, "epsilon must be between 1e-05 and 100"),
+        ("variants/threshold --delta 0", 1, "needs a delta above 0"),
+        ("variants/threshold --option noise", 2, "is not NAME=VALUE"),
+        ("variants/threshold --option noise=pink", 1, "option noise"),
+        ("timestamps/laplace --option noise=pink", 1, "unknown option"),
+        ("kanon/pretsa", 1, "claims no differential privacy"),
+        ("variants/threshold --runs 10 --out /nowhere/a.svg", 1, "cannot be written"),
     ],
 )
-def test_errors_are_one_line(arguments, code, said, capsys):
-    assert main(["audit", "dp", *arguments, "--quiet"]) == code
-    lines = capsys.readouterr().err.strip().splitlines()
-    assert any(said in line for line in lines)
+def test_errors_are_one_line(cloakwork, arguments, code, words):
+    said = cloakwork("audit", "dp", *arguments.split(), "--quiet")
+    lines = said.err.strip().splitlines()
+    assert said.code == code
+    assert any(words in line for line in lines)
     assert code == 2 or len(lines) == 1
 
 
-HOSPITAL = str(EXAMPLES / "hospital.xes.gz")
-
-
-def test_a_log_compared_with_itself_has_lost_nothing():
+def test_a_log_compared_with_itself_has_lost_nothing(cloakwork, tmp_path):
     """Each figure by its plain name, behind the word that they are internal; or one document."""
-    asked = ["audit", "utility", HOSPITAL, HOSPITAL, "--quiet"]
-    shown = CliRunner().invoke(cloakwork_command, asked)
-    assert shown.exit_code == 0
-    first, *lines = shown.stdout.splitlines()
+    asked = ("audit", "utility", HOSPITAL, HOSPITAL, "--quiet")
+    shown = cloakwork(*asked)
+    assert shown.code == 0
+    first, *lines = shown.out.splitlines()
     assert first == "Raw log: internal, never publish"
     figures = {line[:54].strip(): line[54:].strip() for line in lines}
     assert figures["Relative log similarity"] == "1"
     assert figures["Case durations"] == figures["Two attributes together"] == "0"
     assert "Next activity, learned from the release" in figures
-    document = json.loads(CliRunner().invoke(cloakwork_command, [*asked, "--json"]).stdout)
+    document = json.loads(cloakwork(*asked, "--json").out)
     found = Utility.model_validate(document)
     assert found.flow is not None
     assert found.learned is not None
     assert document["whole_log"]["at_activities"] == []
+    missing = cloakwork("audit", "utility", HOSPITAL, tmp_path / "none.xes")
+    assert missing.code == 1
+    assert missing.err == f"{tmp_path / 'none.xes'}: there is no such file or folder\n"
 
-
-def test_a_missing_log_is_one_line(tmp_path, capsys):
-    assert main(["audit", "utility", HOSPITAL, str(tmp_path / "none.xes")]) == 1
-    said = capsys.readouterr().err
-    assert said == f"{tmp_path / 'none.xes'}: there is no such file or folder\n"
-
-
-Command = Callable[..., Said]
 
 SPREAD = FigureSpread(median=0.123, low=0.01, high=1.0)
 
@@ -278,7 +234,6 @@ def test_errors_are_one_line_and_leave_nothing_behind(
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 
 
-LINES = 25
 _CLINIC = """\
 apiVersion: cloakwork/v1
 kind: PrivacyPolicy
@@ -304,24 +259,35 @@ spec:
 """
 
 
+RISK = ("--quiet", "--json", "--targets", "10")
+
+
 @pytest.fixture
 def small(tmp_path):
     """Some cases of a shipped log, with an attribute whose name is hostile."""
-    log = read_log(EXAMPLES / "hospital.xes.gz")
-    kept = log.keep_cases(pl.Series(range(40)).to_numpy())
-    values = pl.Series("case:<script>alert(1)</script>", ["a", "b"] * 20)
+    kept = read_log(HOSPITAL).keep_cases(pl.Series(range(20)).to_numpy())
+    values = pl.Series("case:<script>alert(1)</script>", ["a", "b"] * 10)
     path = tmp_path / "small.xes"
     write_log(type(kept)(kept.events, kept.cases.with_columns(values), kept.offsets), path, "xes")
     return path
 
 
-def test_one_screen_a_document_and_a_page(cloakwork, small, tmp_path):
+def policy_like(name: str, file: Path, *changes: tuple[str, str]) -> Path:
+    """A shipped policy with other words in it."""
+    text = (ROOT / "policies" / f"{name}.yaml").read_text("utf-8")
+    for before, after in changes:
+        text = text.replace(before, after)
+    file.write_text(text, "utf-8")
+    return file
+
+
+def test_one_screen_and_a_page(cloakwork, small, tmp_path):
     """Before and after; what is internal says so first; names of the log are escaped."""
     page = tmp_path / "risk.html"
     said = cloakwork("risk", small, small, "--quiet", "--html", page)
     assert (said.code, said.err) == (0, "")
     lines = said.out.splitlines()
-    assert len(lines) <= LINES
+    assert len(lines) <= 25
     assert lines[0].startswith("Internal, of the raw log: never publish these figures")
     assert any(line.startswith("its sequence, and the time of every event") for line in lines)
     text = page.read_text("utf-8")
@@ -333,48 +299,33 @@ def test_one_screen_a_document_and_a_page(cloakwork, small, tmp_path):
     assert again.err == f"{page}: exists already, and nothing is overwritten; name a new file\n"
 
 
-def test_the_document_is_that_of_the_contract(cloakwork, small):
-    """``attacks[].{name, knows, before, after: {share, low, high}}``, shares from 0 to 1."""
-    said = cloakwork("risk", small, small, "--quiet", "--json")
-    document = json.loads(said.out)
+def test_a_release_is_read_with_its_plan(cloakwork, small, tmp_path, ledger):
+    """A folder and the packed file: what the plan says of noise is known, so nothing is estimated
+    of it, and both have the same figures. The document is that of the contract:
+    ``attacks[].{name, knows, before, after: {share, low, high}}``, shares from 0 to 1.
+    """
+    folder, packed = tmp_path / "release", tmp_path / "release.zip"
+    changes = (("k: 10", "k: 3"), ("kanon/*", "kanon/pretsa"))
+    policy = policy_like("kanon-dp-timestamps", tmp_path / "policy.yaml", *changes)
+    assert cloakwork("apply", policy, small, "--out", folder, "--ledger", ledger).code == 0
+    assert cloakwork("pack", folder, "--out", packed).code == 0
+    said = [cloakwork("risk", small, each, *RISK) for each in (folder, packed)]
+    assert said[0].out == said[1].out
+    document = json.loads(said[0].out)
     RiskReport.model_validate(document)
+    assert not any("estimated" in note for note in document["notes"])
     names = [attack["name"] for attack in document["attacks"]]
     assert len(names) == len(set(names))
     for attack in document["attacks"]:
         assert {"name", "knows", "before", "after"} <= attack.keys()
-        for share in (attack["before"], attack["after"]):
-            if share is not None:
-                assert 0 <= share["low"] <= share["share"] <= share["high"] <= 1, attack
-    alone = json.loads(cloakwork("risk", small, "--quiet", "--json").out)
-    assert all(attack["after"] is None for attack in alone["attacks"])
-
-
-def test_a_release_is_read_with_its_plan(cloakwork, small, tmp_path):
-    """A folder and the packed file: what the plan says of noise is known, so nothing is estimated
-    of it, and both have the same figures.
-    """
-    folder, packed = tmp_path / "release", tmp_path / "release.zip"
-    ledger = f"sqlite:///{tmp_path / 'ledger.db'}"
-    policy = tmp_path / "policy.yaml"
-    shipped = (EXAMPLES.parents[1] / "policies" / "kanon-dp-timestamps.yaml").read_text("utf-8")
-    policy.write_text(shipped.replace("k: 10", "k: 3").replace("kanon/*", "kanon/pretsa"), "utf-8")
-    assert cloakwork("apply", policy, small, "--out", folder, "--ledger", ledger).code == 0
-    assert cloakwork("pack", folder, "--out", packed).code == 0
-    few = ("--quiet", "--json", "--targets", "10")
-    said = [cloakwork("risk", small, each, *few) for each in (folder, packed)]
-    assert said[0].out == said[1].out
-    document = json.loads(said[0].out)
-    assert not any("estimated" in note for note in document["notes"])
-    log_alone = cloakwork("risk", small, folder / "log.xes.gz", *few).out
+        for share in filter(None, (attack["before"], attack["after"])):
+            assert 0 <= share["low"] <= share["share"] <= share["high"] <= 1, attack
+    log_alone = cloakwork("risk", small, folder / "log.xes.gz", *RISK).out
     assert any("estimated" in note for note in json.loads(log_alone)["notes"])
-    _reports(cloakwork, folder, said[0].out, log_alone)
-
-
-def _reports(cloakwork: Command, folder: Path, of_release: str, of_log: str) -> None:
-    """The document of the release goes into its report; that of a log file is refused."""
-    right, wrong = folder.parent / "right.json", folder.parent / "wrong.json"
-    right.write_text(of_release, "utf-8")
-    wrong.write_text(of_log, "utf-8")
+    # The document of the release goes into its report; that of a log file is refused.
+    right, wrong = tmp_path / "right.json", tmp_path / "wrong.json"
+    right.write_text(said[0].out, "utf-8")
+    wrong.write_text(log_alone, "utf-8")
     asked = ("report", folder, "--audience", "internal", "--format", "dpia", "--risk")
     assert "| 3 of its activities |" in cloakwork(*asked, right).out
     refused = cloakwork(*asked, wrong)
@@ -382,7 +333,7 @@ def _reports(cloakwork: Command, folder: Path, of_release: str, of_log: str) -> 
     assert "does not say which release was attacked" in refused.err
 
 
-def test_the_original_is_read_as_its_policy_says(cloakwork, tmp_path):
+def test_the_original_is_read_as_its_policy_says(cloakwork, tmp_path, ledger):
     """Columns, a decimal comma and dates that only the policy explains; a workbook, too."""
     table, folder = tmp_path / "klinik.csv", tmp_path / "release"
     rows = [
@@ -394,10 +345,9 @@ def test_the_original_is_read_as_its_policy_says(cloakwork, tmp_path):
     table.write_text(text, "utf-8")
     policy = tmp_path / "policy.yaml"
     policy.write_text(_CLINIC, "utf-8")
-    ledger = ("--ledger", f"sqlite:///{tmp_path / 'ledger.db'}")
+    ledger = ("--ledger", ledger)
     assert cloakwork("apply", policy, table, "--out", folder, *ledger).code == 0
-    few = ("--quiet", "--json", "--targets", "10")
-    by_plan = cloakwork("risk", table, folder, *few)
+    by_plan = cloakwork("risk", table, folder, *RISK)
     assert (by_plan.code, by_plan.err) == (0, "")
     assert json.loads(by_plan.out)["cases"] == json.loads(by_plan.out)["released_cases"] == 12
 
@@ -406,12 +356,12 @@ def test_the_original_is_read_as_its_policy_says(cloakwork, tmp_path):
     assert alone.err.startswith(f"{table}:")
     assert "--policy POLICY" in alone.err
     assert alone.err.count("\n") == 1
-    named = cloakwork("risk", table, *few, "--policy", policy)
+    named = cloakwork("risk", table, *RISK, "--policy", policy)
     assert json.loads(named.out)["cases"] == 12
-    beside = cloakwork("risk", table, table, *few, "--policy", policy)
+    beside = cloakwork("risk", table, table, *RISK, "--policy", policy)
     assert json.loads(beside.out)["released_cases"] == 12
     assert cloakwork("registry", "add", policy, "--reason", "first", *ledger).code == 0
-    version = cloakwork("risk", table, *few, "--policy", "clinic@1.0.0", *ledger)
+    version = cloakwork("risk", table, *RISK, "--policy", "clinic@1.0.0", *ledger)
     assert version.out == named.out
     assert cloakwork("risk", table, "--policy", "nowhere.yaml").code == 3
 
@@ -423,32 +373,31 @@ def test_the_original_is_read_as_its_policy_says(cloakwork, tmp_path):
         sheet.append(row)
     workbook.save(book)
     policy.write_text(_CLINIC.replace('    delimiter: ";"\n', ""), "utf-8")
-    said = cloakwork("risk", book, *few, "--policy", policy)
+    said = cloakwork("risk", book, *RISK, "--policy", policy)
     assert json.loads(said.out)["cases"] == 12
 
 
 def test_errors_of_risk_are_one_line(cloakwork, small, tmp_path):
     missing, empty = tmp_path / "none.xes", tmp_path / "empty"
     empty.mkdir()
-    for asked, code, words in (
-        (["risk", missing], 1, f"{missing}: there is no such file\n"),
-        (["risk", small, missing], 1, f"{missing}: there is no such file or folder\n"),
-        (["risk", small, empty], 1, f"{empty}: holds 0 logs where a release has one; "),
+    for asked, words in (
+        ([missing], f"{missing}: there is no such file\n"),
+        ([small, missing], f"{missing}: there is no such file or folder\n"),
+        ([small, empty], f"{empty}: holds 0 logs where a release has one; "),
+        ([small, "--membership", "20"], f"{small}: "),
     ):
-        arguments: list[str | os.PathLike[str]] = [*asked, "--quiet"]
-        said = cloakwork(*arguments)
-        assert said.code == code
+        said = cloakwork("risk", *asked, "--quiet")
+        assert (said.code, said.out, said.err.count("\n")) == (1, "", 1)
         assert said.err.startswith(words)
-        assert said.err.count("\n") == 1
-        assert not said.out
     assert cloakwork("risk", small, "--other", small).code == 2
+    assert cloakwork("risk", small, "--plot", tmp_path / "m.svg").code == 2
 
 
 def test_membership_by_the_plan_of_a_policy(cloakwork, small, tmp_path):
     """In the document, on the page, as a drawing, and on the screen, beside the claim."""
-    policy, drawing, page = (tmp_path / name for name in ("p.yaml", "m.svg", "m.html"))
-    shipped = (EXAMPLES.parents[1] / "policies" / "dp-control-flow.yaml").read_text("utf-8")
-    policy.write_text(shipped.replace("variants/*", "variants/threshold"), "utf-8")
+    drawing, page = tmp_path / "m.svg", tmp_path / "m.html"
+    changes = ("variants/*", "variants/threshold")
+    policy = policy_like("dp-control-flow", tmp_path / "p.yaml", changes)
     asked = ("risk", small, "--policy", policy, "--targets", "10", "--membership", "20")
     said = cloakwork(*asked, "--plot", drawing, "--html", page)
     assert said.code == 0
@@ -459,11 +408,3 @@ def test_membership_by_the_plan_of_a_policy(cloakwork, small, tmp_path):
     document = RiskReport.model_validate_json(cloakwork(*asked, "--quiet", "--json").out)
     assert document.membership is not None
     assert document.membership.runs == 20
-
-
-def test_what_membership_needs(cloakwork, small, tmp_path):
-    """A plan, and the attack for its drawing."""
-    said = cloakwork("risk", small, "--membership", "20", "--quiet")
-    assert (said.code, said.err.count("\n")) == (1, 1)
-    assert "--policy POLICY" in said.err
-    assert cloakwork("risk", small, "--plot", tmp_path / "m.svg").code == 2

@@ -39,15 +39,6 @@ def test_every_command_has_its_examples_and_no_example_is_left_over():
     assert set(EXAMPLES) == set(ALL)
 
 
-@pytest.mark.parametrize("path", EXAMPLES)
-def test_help_ends_with_two_examples(cloakwork, path):
-    """As they are typed, each on one line."""
-    said = cloakwork(*path.split(), "--help")
-    assert said.code == 0
-    lines = [line.strip() for line in said.out.rstrip().splitlines()]
-    assert lines[-3:] == ["Examples:", *EXAMPLES[path]]
-
-
 @pytest.mark.usefixtures("files")
 @pytest.mark.parametrize("example", [each for pair in EXAMPLES.values() for each in pair])
 def test_every_example_parses(example):

@@ -1,9 +1,8 @@
-"""t-closeness and l-diversity as a user meets them: applied, verified, refused in one line.
-
-A confidence bound as a user types it: for persons with several cases, and where nothing can be
-kept.
+"""t-closeness, l-diversity and a confidence bound as a user meets them: applied, verified, refused
+in one line; for persons with several cases, and where nothing can be kept.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import yaml
 from cloakwork.log.formats import read_log
 from conftest import EXAMPLES, ROOT
 
+TABLE, LOG = EXAMPLES / "hospital.csv.gz", EXAMPLES / "hospital.xes.gz"
 GOALS = {
     "a case's number": [{"kind": "t-closeness", "t": 0.05, "attribute": "case:age"}],
     "a case's text": [{"kind": "t-closeness", "t": 0.3, "attribute": "case:diagnosis"}],
@@ -27,6 +27,9 @@ GOALS = {
         {"kind": "t-closeness", "t": 0.1, "attribute": "timestamps"},
     ],
 }
+FORMS = {"times": "csv", "several": "parquet"}
+"""The formats of some of the releases; others are XES."""
+
 ATTRIBUTES = {
     "case:age": {"role": "sensitive", "range": [0, 120]},
     "case:diagnosis": {"role": "sensitive"},
@@ -47,52 +50,46 @@ def write_policy(
     spec["guarantees"] = [spec["guarantees"][0], *goals]
     spec["mechanisms"]["parameters"] = {"kanon/closeness": options}
     spec["output"]["format"] = output
+    return written(folder, policy)
+
+
+def written(folder: Path, policy: Mapping[str, Any]) -> Path:
+    """A policy as a file."""
     path = folder / "policy.yaml"
     path.write_text(yaml.safe_dump(policy), "utf-8")
     return path
 
 
-@pytest.mark.parametrize(
-    ("name", "form"),
-    [*((name, "xes.gz") for name in GOALS), ("times", "csv"), ("several", "parquet")],
-)
-def test_released_and_verified(name, form, cloakwork, tmp_path, ledger):
+@pytest.mark.parametrize("name", GOALS)
+def test_released_and_verified(name, cloakwork, tmp_path, ledger):
     """Each guarantee is claimed, and measured again on the written file unless it is about
     probabilities.
     """
     options = {"infeasible": "suppress"} if name in ("an event's text", "a case's text") else {}
-    policy = write_policy(tmp_path, GOALS[name], form, **options)
-    said = cloakwork(
-        "apply", policy, EXAMPLES / "hospital.csv.gz", "--out", tmp_path / "out", "--ledger", ledger
-    )
+    policy = write_policy(tmp_path, GOALS[name], FORMS.get(name, "xes.gz"), **options)
+    out = tmp_path / "out"
+    said = cloakwork("apply", policy, TABLE, "--out", out, "--ledger", ledger)
     assert said.code == 0, said.err
     assert "homogeneity" not in said.err
-    verified = cloakwork("verify", tmp_path / "out", "--all")
+    verified = cloakwork("verify", out, "--all")
     assert verified.code == 0, verified.err
     for goal in GOALS[name]:
-        measured = f"measured again: {goal['kind']} over {goal['attribute']}".replace(
-            "time:timestamp", "timestamps"
-        )
+        column = goal["attribute"].replace("time:timestamp", "timestamps")
+        measured = f"measured again: {goal['kind']} over {column}"
         assert (measured in verified.out) == (name != "noise")
 
 
-def test_values_of_the_shipped_policy_are_those_of_the_source(cloakwork, tmp_path, ledger):
+def test_values_of_the_shipped_policy_are_those_of_the_source(releases):
     """The same ages, with other cases."""
-    log = EXAMPLES / "hospital.xes.gz"
-    said = cloakwork(
-        "apply", "kanon-t-closeness", log, "--out", tmp_path / "out", "--ledger", ledger
-    )
-    assert said.code == 0, said.err
-    before, after = (
-        read_log(path).cases["case:age"].sort() for path in (log, tmp_path / "out" / "log.xes.gz")
-    )
+    released = releases("kanon-t-closeness").folder / "log.xes.gz"
+    before, after = (read_log(path).cases["case:age"].sort() for path in (LOG, released))
     assert before.equals(after)
 
 
 def test_an_infeasible_t_is_refused_with_the_least_one(cloakwork, tmp_path, ledger):
     """In one line, with nothing written; the t that it names can be had."""
     goal: dict[str, object] = {"kind": "t-closeness", "t": 0.001, "attribute": "case:age"}
-    arguments = (EXAMPLES / "hospital.csv.gz", "--out", tmp_path / "out", "--ledger", ledger)
+    arguments = (TABLE, "--out", tmp_path / "out", "--ledger", ledger)
     said = cloakwork("apply", write_policy(tmp_path, [goal]), *arguments)
     (line,) = [line for line in said.err.splitlines() if "kanon/closeness: t =" in line]
     assert said.code != 0
@@ -101,66 +98,41 @@ def test_an_infeasible_t_is_refused_with_the_least_one(cloakwork, tmp_path, ledg
     assert cloakwork("apply", write_policy(tmp_path, [goal]), *arguments).code == 0
 
 
-LOG = EXAMPLES / "hospital.xes.gz"
-
-
-def policy_at(folder: Path, **goal: Any) -> Path:
-    """A bound over two events that patients are protected by, and their diagnosis."""
-    bound = {
-        "kind": "confidence-bound",
-        "L": 2,
-        "K": 20,
-        "C": 0.4,
-        "attribute": "case:diagnosis",
-    } | goal
-    attributes = {
-        "case:concept:name": {"role": "identifier"},
-        "case:patient": {"role": "identifier", "treatment": "drop"},
-        "case:diagnosis": {"role": "sensitive"},
-        "concept:name": {"role": "control-flow"},
-        "*": {"treatment": "drop"},
-    }
-    unit = {"attribute": "case:patient", "max_cases": 3}
-    metadata = {
-        "name": "bound",
-        "version": "1.0.0",
-        "owner": "o",
-        "purpose": "a test",
-        "dataset": "hospital",
-    }
-    spec = {"unit": unit, "attributes": attributes, "guarantees": [bound]}
-    path = folder / "policy.yaml"
-    path.write_text(
-        yaml.safe_dump(
-            {
-                "apiVersion": "cloakwork/v1",
-                "kind": "PrivacyPolicy",
-                "metadata": metadata,
-                "spec": spec,
-            }
-        )
-    )
-    return path
+BOUND = """
+apiVersion: cloakwork/v1
+kind: PrivacyPolicy
+metadata: {name: bound, version: 1.0.0, owner: o, purpose: a test, dataset: hospital}
+spec:
+  unit: {attribute: "case:patient", max_cases: 3}
+  attributes:
+    "case:concept:name": {role: identifier}
+    "case:patient": {role: identifier, treatment: drop}
+    "case:diagnosis": {role: sensitive}
+    "concept:name": {role: control-flow}
+    "*": {treatment: drop}
+  guarantees: [{kind: confidence-bound, L: 2, K: 20, C: 0.4, attribute: "case:diagnosis"}]
+"""
+"""A bound over two events that patients are protected by, and their diagnosis."""
 
 
 def test_patients_are_counted_and_stay_unnamed(cloakwork, tmp_path, ledger):
     """By patient before the release, by case on the written file, which no longer has patients."""
-    out = tmp_path / "out"
-    said = cloakwork("apply", policy_at(tmp_path), LOG, "--out", out, "--ledger", ledger)
+    policy, out = written(tmp_path, yaml.safe_load(BOUND)), tmp_path / "out"
+    said = cloakwork("apply", policy, LOG, "--out", out, "--ledger", ledger)
     assert said.code == 0, said.err
     assert "different values of 'case:patient'" in said.err
     assert cloakwork("verify", out).code == 0
     released = read_log(out / "log.xes.gz")
     assert "case:patient" not in released.columns
-    assert set(released.cases["case:diagnosis"].drop_nulls()) <= set(
-        read_log(LOG).cases["case:diagnosis"]
-    )
+    known = set(read_log(LOG).cases["case:diagnosis"])
+    assert set(released.cases["case:diagnosis"].drop_nulls()) <= known
 
 
 def test_nothing_is_written_where_nothing_can_be_kept(cloakwork, tmp_path, ledger):
     """More patients are asked for than there are."""
+    policy = written(tmp_path, yaml.safe_load(BOUND.replace("K: 20", "K: 5000")))
     out = tmp_path / "out"
-    said = cloakwork("apply", policy_at(tmp_path, K=5000), LOG, "--out", out, "--ledger", ledger)
+    said = cloakwork("apply", policy, LOG, "--out", out, "--ledger", ledger)
     assert said.code == 3
     last = said.err.rstrip().splitlines()[-1]
     assert "K = 5,000, but the log holds 855 different values of 'case:patient'" in last

@@ -25,7 +25,7 @@ from conftest import EXAMPLES, SHARED
 from console import conftest  # noqa: F401 - skips where the console is not installed
 from console.conftest import served
 from console.keyboard import Keyboard, keyboard, needs_chromium
-from walk.steps import WalkedLog, require_long_form
+from walk.steps import WalkedLog, require
 
 MONTHS = (
     WalkedLog(EXAMPLES / "hospital.csv.gz", "1 month", ("2023-01", "2023-02")),
@@ -41,11 +41,9 @@ MONTHS = (
 
 @pytest.fixture(params=MONTHS, ids=str)
 def log(request):
-    """The shipped log; real ones in the long form."""
-    found: WalkedLog = request.param
-    if found is not MONTHS[0]:
-        require_long_form(found)
-    return found
+    """The shipped log, and real ones."""
+    require(request.param)
+    return request.param
 
 
 @pytest.fixture

@@ -21,12 +21,11 @@ from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
 
-import click
 import yaml
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from cloakwork.cli import cloakwork_command, main
+from cloakwork.cli import main
 from cloakwork.cli.examples import EXAMPLES
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import reproducible
@@ -357,14 +356,3 @@ def too_wide(name: str) -> list[str]:
     for said in page(name).split("\n\n\n"):
         shown += said.partition("--- on standard error")[0].splitlines()
     return [line for line in shown if len(line) > WIDTH and not _ONE_LINE.match(line)]
-
-
-def commands(command: click.Command = cloakwork_command, path: str = "") -> Iterator[str]:
-    """The path of every command that there is."""
-    yield path
-    if isinstance(command, click.Group):
-        context = click.Context(command)
-        for name in command.list_commands(context):
-            below = command.get_command(context, name)
-            assert below is not None
-            yield from commands(below, f"{path} {name}".strip())

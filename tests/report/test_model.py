@@ -21,10 +21,15 @@ from cloakwork.plan.budget import ledger_terms
 from cloakwork.publishing.from_plan import statement_of
 from cloakwork.publishing.statement import NOT_PRIVATE, PrivacyStatement, ReleasedColumn
 from cloakwork.report.html import internal_html
-from cloakwork.report.model import internal_report, ledger_view
+from cloakwork.report.model import (
+    FILE,
+    internal_report,
+    ledger_view,
+    report_schema,
+    schema_text,
+    unprotected_groups,
+)
 from cloakwork.report.render import render
-from cloakwork.report.schema import FILE, report_schema, schema_text
-from cloakwork.report.unprotected import unprotected_groups
 from publishing.conftest import a_plan, a_release
 from report.conftest import statement_with
 

@@ -1,6 +1,5 @@
 """What the walks share: the logs they run on, and the edits that an author makes."""
 
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,9 +49,7 @@ def with_windows(policy: str, every: str) -> str:
     return found
 
 
-def require_long_form(log: WalkedLog) -> None:
-    """Skip where only the short form is asked for, or the log is not there."""
-    if "CLOAKWORK_RUNS" not in os.environ:
-        pytest.skip("half a minute: CLOAKWORK_RUNS=1")
+def require(log: WalkedLog) -> None:
+    """Skip where the log is not there."""
     if not log.path.exists():
         pytest.skip(f"there is no {log.path.name} in ../shared/logs")

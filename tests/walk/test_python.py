@@ -6,16 +6,13 @@ import pytest
 
 import cloakwork
 from cloakwork.errors import BudgetExceeded, NotApproved, VerificationFailed
-from walk.steps import PURPOSE, REAL, SHIPPED, WalkedLog, require_long_form, with_windows
+from conftest import in_long_form
+from walk.steps import PURPOSE, REAL, SHIPPED, WalkedLog, require, with_windows
 
 
-def test_a_day_in_python(tmp_path, monkeypatch):
-    walk(SHIPPED, tmp_path, monkeypatch)
-
-
-@pytest.mark.parametrize("log", REAL, ids=str)
-def test_a_day_in_python_with_a_real_log(log, tmp_path, monkeypatch):
-    require_long_form(log)
+@pytest.mark.parametrize("log", [SHIPPED, *in_long_form(*REAL)], ids=str)
+def test_a_day_in_python(log, tmp_path, monkeypatch):
+    require(log)
     walk(log, tmp_path, monkeypatch)
 
 

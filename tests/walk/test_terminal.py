@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Said
-from walk.steps import PURPOSE, REAL, SHIPPED, WalkedLog, require_long_form, with_windows
+from conftest import Said, in_long_form
+from walk.steps import PURPOSE, REAL, SHIPPED, WalkedLog, require, with_windows
 
 Cloakwork = Callable[..., Said]
 
@@ -47,14 +47,10 @@ def desks(cloakwork, tmp_path, monkeypatch):
     return author, officer, recipient
 
 
-@pytest.mark.parametrize("log", [SHIPPED], ids=str)
+@pytest.mark.parametrize("log", in_long_form(SHIPPED, *REAL), ids=str)
 def test_a_day_in_a_terminal(log, desks):
-    walk(log, *desks)
-
-
-@pytest.mark.parametrize("log", REAL, ids=str)
-def test_a_day_with_a_real_log(log, desks):
-    require_long_form(log)
+    """In the default run Python tells the same story, and each command has tests of its own."""
+    require(log)
     walk(log, *desks)
 
 

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from cloakwork.authoring.classify import Nature, classify
-from cloakwork.authoring.figures import figures_of
+from cloakwork.authoring.attributes import Nature, classify, figures_of
 from cloakwork.base.costs import Charge, Cost
 from cloakwork.base.errors import PlanImpossible
 from cloakwork.base.facts import unit_name

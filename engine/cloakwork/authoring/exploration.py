@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final, cast
 
 import polars as pl
 
-from cloakwork.authoring.classify import Proposal, classify
-from cloakwork.authoring.figures import Figures, figures_of
+from cloakwork.authoring.attributes import Figures, Proposal, classify, figures_of
+from cloakwork.authoring.sources import with_questions
 from cloakwork.authoring.suggestion import (
     NOTHING_DETECTED,
     Audience,
@@ -17,7 +17,6 @@ from cloakwork.authoring.suggestion import (
     as_name,
     has_time,
     suggestion_of,
-    with_questions,
 )
 from cloakwork.authoring.unknown_log import read_unknown, taken_columns, taken_in_words
 from cloakwork.base.errors import LogError
@@ -69,7 +68,7 @@ class Exploration:
 
     def to_polars(self) -> pl.DataFrame:
         """One row an attribute: ``name``, ``nature``, ``role``, ``reason``, and its figures
-        (``cloakwork.authoring.figures.Figures``).
+        (``cloakwork.authoring.attributes.Figures``).
         """
         rows = [
             {"name": each.name, "nature": each.nature, "role": each.role, "reason": each.reason}

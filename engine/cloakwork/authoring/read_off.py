@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from cloakwork.authoring.classify import Proposal
+from cloakwork.authoring.attributes import Proposal
 from cloakwork.base.naming import values_of
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
 

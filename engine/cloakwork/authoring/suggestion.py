@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, get_args
 
-from cloakwork.authoring.classify import Nature, Proposal, classify
-from cloakwork.authoring.figures import figures_of
+from cloakwork.authoring.attributes import Nature, Proposal, classify, figures_of
 from cloakwork.authoring.read_off import ReadOff, read_off
 from cloakwork.authoring.unknown_log import (
     is_read_from,
@@ -32,7 +31,7 @@ from cloakwork.log.formats.detect import DetectedInput
 from cloakwork.log.formats.options import ROLES, InputOptions
 from cloakwork.policy.attribute_words import PERSON, names_one_of, words_of
 from cloakwork.policy.document import in_quotes
-from cloakwork.policy.semantics import HEADER_QUESTIONS, NO_PURPOSE, placeholder
+from cloakwork.policy.semantics import NO_PURPOSE, placeholder
 
 Goal = Literal["k-anonymity", "control-flow-dp", "whole-log-dp"]
 Audience = Literal["internal", "share", "publish"]
@@ -298,14 +297,6 @@ def header_of(
         owner=owner or user,
         purpose=purpose or NO_PURPOSE,
     )
-
-
-def with_questions(header: Mapping[str, str | None]) -> dict[str, str]:
-    """``header`` with a question to its author in place of what was not said."""
-    return {
-        key: placeholder(HEADER_QUESTIONS[key]) if value is None else value
-        for key, value in header.items()
-    }
 
 
 def as_name(text: str) -> str:

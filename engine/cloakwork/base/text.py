@@ -31,6 +31,11 @@ def listed(names: Iterable[str], conjunction: str = "and") -> str:
     return f"{', '.join(others)} {conjunction} {last}" if others else last
 
 
+def counted(count: int, noun: str) -> str:
+    """A number with its noun: ``1 case``, ``1,200 cases``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def quoted(names: Iterable[str]) -> tuple[str, ...]:
     """Names in quotation marks."""
     return tuple(f"'{name}'" for name in names)

@@ -21,11 +21,11 @@ from cloakwork.cli.options import (
     open_ledger,
     print_json,
     print_lines,
+    progress_of,
     quiet_option,
     require_log,
     window_option,
 )
-from cloakwork.cli.progress import progress_of
 from cloakwork.report.screen import columns as screen_columns
 
 EXCEEDED: Final = 5

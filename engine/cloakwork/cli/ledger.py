@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 
 from cloakwork.base.errors import CloakworkError, VerificationFailed
+from cloakwork.base.text import counted
 from cloakwork.cli.options import (
     PATH,
     json_option,
@@ -31,7 +32,6 @@ from cloakwork.report.ledger_text import (
     summary_lines,
 )
 from cloakwork.report.screen import printable
-from cloakwork.report.texts import counted
 
 if TYPE_CHECKING:
     from cloakwork.base.costs import Cost, Currency

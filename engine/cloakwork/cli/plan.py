@@ -23,11 +23,12 @@ from cloakwork.cli.options import (
     open_ledger,
     print_json,
     print_lines,
+    progress,
+    progress_of,
     quiet_option,
     require_log,
     window_option,
 )
-from cloakwork.cli.progress import progress, progress_of
 from cloakwork.report.screen import columns as screen_columns
 from cloakwork.report.screen import print_sections
 

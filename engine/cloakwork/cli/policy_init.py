@@ -21,15 +21,15 @@ from cloakwork.cli.options import (
     print_block,
     print_json,
     print_names,
+    progress_of,
     quiet_option,
     require_log,
     write_new,
 )
-from cloakwork.cli.progress import progress_of
 from cloakwork.report.screen import block, columns, printable
 
 if TYPE_CHECKING:
-    from cloakwork.authoring.classify import Proposal
+    from cloakwork.authoring.attributes import Proposal
     from cloakwork.authoring.suggestion import Audience, Goal, Suggestion, SuggestionRequest
     from cloakwork.policy.model import Role
 
@@ -74,13 +74,14 @@ def init(
     'cloakwork policy suggest' does, with its usual options). What only its author can say is a
     question in <...>, and 'cloakwork policy validate' refuses the file until it is answered.
     """
-    from cloakwork.authoring.starter import (
+    from cloakwork.authoring.sources import (
         questions_of,
         sectors,
         shipped_policy,
         template_policy,
+        with_questions,
     )
-    from cloakwork.authoring.suggestion import SuggestionRequest, with_questions
+    from cloakwork.authoring.suggestion import SuggestionRequest
     from cloakwork.plan.policies import load_shipped
     from cloakwork.policy.load import list_policies, list_templates
 
@@ -135,7 +136,7 @@ def _require_known(name: str, known: list[str], option: str) -> None:
 
 
 def _say_next(out: Path, source: str, questions: int) -> None:
-    from cloakwork.authoring.starter import SCHEMA_FILE
+    from cloakwork.authoring.sources import SCHEMA_FILE
 
     change = "check it:"
     if questions:
@@ -322,7 +323,7 @@ def _asked_in_terminal(found: "Suggestion") -> "Suggestion":
 
 
 def _show(found: "Suggestion", log: Path, out: Path) -> None:
-    from cloakwork.authoring.classify import COMMON_ONLY
+    from cloakwork.authoring.attributes import COMMON_ONLY
 
     click.echo(f"{out}: written, a proposal of {found.goal} for the audience '{found.audience}'.")
     _print_paragraph(f"{found.columns_in_words}. Check these first.")

@@ -8,8 +8,14 @@ import click
 
 from cloakwork.base.errors import VerificationFailed
 from cloakwork.base.progress import heard_by
-from cloakwork.cli.options import PATH, json_option, ledger_option, print_json, print_lines
-from cloakwork.cli.progress import progress_of
+from cloakwork.cli.options import (
+    PATH,
+    json_option,
+    ledger_option,
+    print_json,
+    print_lines,
+    progress_of,
+)
 
 if TYPE_CHECKING:
     from cloakwork.report.model import Audience, Format

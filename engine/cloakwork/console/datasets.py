@@ -7,6 +7,7 @@ from typing import Final, cast
 from starlette.responses import Response
 
 from cloakwork.base.costs import Cost, Currency
+from cloakwork.base.text import counted
 from cloakwork.console.visits import Visit, address, go
 from cloakwork.console.workplace import OutsideFolder
 from cloakwork.ledger.account import Balance
@@ -29,7 +30,6 @@ from cloakwork.report.ledger_text import (
     share_spent,
     without_release,
 )
-from cloakwork.report.texts import counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from starlette.responses import JSONResponse, Response
 
 from cloakwork.authoring.registry import Registry
-from cloakwork.authoring.starter import sectors, template_policy
+from cloakwork.authoring.sources import sectors, template_policy
 from cloakwork.authoring.versions import PolicyVersion
 from cloakwork.base.errors import MOST_LINES, CloakworkError, FileProblem, PolicyError
 from cloakwork.console.visits import (

@@ -21,8 +21,7 @@ from uuid import NAMESPACE_URL, uuid5
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.plan.model import Plan
 from cloakwork.publishing.statement import PrivacyStatement, StatedGuarantee
-from cloakwork.report.model import Examination
-from cloakwork.report.unprotected import UnprotectedGroup
+from cloakwork.report.model import Examination, UnprotectedGroup
 
 TERMS: Final = "urn:cloakwork:terms:v1#"
 _CONTEXT: Final[dict[str, Any]] = {

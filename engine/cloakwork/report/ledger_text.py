@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cloakwork.base.costs import cost_text
 from cloakwork.base.quantities import duration_text, format_duration
-from cloakwork.base.text import listed
+from cloakwork.base.text import counted, listed
 from cloakwork.report.screen import block, columns
-from cloakwork.report.texts import counted
 
 if TYPE_CHECKING:
     from cloakwork.base.costs import Charge, Cost

@@ -1,8 +1,14 @@
 """What a report holds, one model an audience: internal (everything) and public (what the statement
-says).
+says); among it who in the log is not protected.
+
+The JSON Schema of both is generated from the models; ``python -m cloakwork.report.model`` in a
+checkout writes it again.
 """
 
+import json
 import platform
+import re
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
@@ -10,18 +16,19 @@ from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pydantic import AwareDatetime, JsonValue
+from pydantic import AwareDatetime, JsonValue, TypeAdapter
 
 from cloakwork.base.errors import CloakworkError, LedgerError, VerificationFailed
-from cloakwork.base.facts import unit_name
-from cloakwork.base.lineage import TIMESTAMPS
+from cloakwork.base.facts import Unit, unit_name
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.naming import ACTIVITY, CASE_ID, TIMESTAMP
 from cloakwork.base.quantities import Duration, Frozen
-from cloakwork.base.text import version_of
+from cloakwork.base.text import listed, version_of
 from cloakwork.evaluation.control_flow import FlowGraph
 from cloakwork.evaluation.risk_figures import RiskReport
 from cloakwork.evaluation.times import ShareCurve
 from cloakwork.evaluation.utility import Utility
+from cloakwork.guarantees.claims import HoldsWindow
 from cloakwork.ledger.account import Account
 from cloakwork.ledger.declarations import declaration_of
 from cloakwork.ledger.forecast import forecast_budget
@@ -30,12 +37,125 @@ from cloakwork.ledger.ledger import Ledger
 from cloakwork.ledger.records import Record
 from cloakwork.plan.budget import ledger_terms
 from cloakwork.plan.model import Plan
+from cloakwork.policy.attribute_words import NAMED, PERSON, STAFF, WHO, names_one_of, words_of
+from cloakwork.policy.load import shipped
 from cloakwork.publishing.folder import INTERNAL_FOLDER, STATEMENT_FILE
+from cloakwork.publishing.schema import with_bounds
 from cloakwork.publishing.statement import PrivacyStatement, PublishedCost, Statement
 from cloakwork.publishing.verify import Verification, advisories_of_plan, signed_log, verify
 from cloakwork.report.texts import warning_lines
-from cloakwork.report.unprotected import UnprotectedGroup, unprotected_groups
 from cloakwork.run.release import Release
+
+_STANDARD: Final = frozenset({CASE_ID, ACTIVITY, TIMESTAMP})
+
+GroupKind = Literal["everybody", "several-cases", "other-persons", "staff", "in-values", "groups"]
+
+_TREATMENTS: Final = {
+    "keep": "their names are released as they are",
+    "pseudonymise": "pseudonyms stand for them, each for one person throughout the release",
+    "generalise": "groups stand for them",
+    "protect": "values are changed to protect a unit, and not each of these people",
+    "replace": "other values stand for them",
+}
+
+
+class UnprotectedGroup(Frozen):
+    """People whom no guarantee of the release protects; ``columns``: where they are seen."""
+
+    kind: GroupKind
+    who: str
+    says: str
+    columns: tuple[str, ...] = ()
+
+
+def unprotected_groups(plan: Plan, statement: PrivacyStatement) -> tuple[UnprotectedGroup, ...]:
+    """Everybody whom the statement's guarantees do not protect, the most concerned first."""
+    return tuple(_groups(plan, statement))
+
+
+def _groups(plan: Plan, statement: PrivacyStatement) -> Iterator[UnprotectedGroup]:
+    if not statement.guarantees or statement.mark is not None:
+        yield UnprotectedGroup(
+            kind="everybody",
+            who="Everybody in the log",
+            says="the release guarantees nothing",
+        )
+        return
+    yield from _of_unit(statement.unit, plan)
+    unit = statement.unit.attribute
+    whom = "one case" if unit is None else f"one '{unit}'"
+    for name, treatment in _columns_of_staff(statement):
+        yield UnprotectedGroup(
+            kind="staff",
+            who=f"Whoever is named in {name}",
+            says=(
+                f"{_TREATMENTS[treatment]}; each guarantee protects {whom}, so how often one of "
+                "these people occurs, where, and with whom is not hidden"
+            ),
+            columns=(name,),
+        )
+    roles = {CONTROL_FLOW, METADATA, TIMESTAMPS} | _STANDARD
+    kept = tuple(
+        column.name
+        for column in statement.released
+        if column.treatment == "keep" and column.name not in roles
+    )
+    if kept:
+        yield UnprotectedGroup(
+            kind="in-values",
+            who="Persons inside values",
+            says=(
+                f"values of {listed(kept)} are passed on as the source has them: whoever is named "
+                "or described in one is told"
+            ),
+            columns=kept,
+        )
+    yield UnprotectedGroup(
+        kind="groups",
+        who="Groups",
+        says=(
+            "what is true of many at once (a ward, a firm, a family, a day) is what the release "
+            "is made to tell; no guarantee about one unit hides it"
+        ),
+    )
+
+
+def _of_unit(unit: Unit, plan: Plan) -> Iterator[UnprotectedGroup]:
+    if unit.attribute is None:
+        yield UnprotectedGroup(
+            kind="several-cases",
+            who="Persons with several cases",
+            says=(
+                "each guarantee protects one case by itself; what all cases of one person tell "
+                "together is not hidden"
+            ),
+        )
+        return
+    yield UnprotectedGroup(
+        kind="other-persons",
+        who=f"Everybody whom '{unit.attribute}' does not name",
+        says=f"the guarantees protect each '{unit.attribute}', and nobody else in the log",
+    )
+    if any(isinstance(caveat, HoldsWindow) for caveat in plan.warnings):
+        yield UnprotectedGroup(
+            kind="several-cases",
+            who=f"Each '{unit.attribute}' with cases in several windows",
+            says="the guarantees hold for each window; the costs of all of them add up",
+        )
+
+
+def _columns_of_staff(statement: PrivacyStatement) -> Iterator[tuple[str, str]]:
+    """Released attributes whose names say that they name people who are not the unit."""
+    for column in statement.released:
+        words = words_of(column.name)
+        # A word for a person counts only beside one that says that a name is meant.
+        named = names_one_of(words, STAFF) or (
+            names_one_of(words, PERSON) and names_one_of(words, NAMED)
+        )
+        is_unit = column.name == statement.unit.attribute
+        # What tells of somebody, such as a country, names nobody.
+        if named and not names_one_of(words, WHO) and not is_unit:
+            yield column.name, column.treatment
 
 
 class Examination(Frozen):
@@ -231,9 +351,6 @@ def _approval(own: Record) -> StatedApproval | None:
         return None
 
 
-_DRAWN: Final = frozenset({CASE_ID, ACTIVITY, TIMESTAMP})
-
-
 class ReleasedPictures(Frozen):
     """The released log's most frequent steps, how long its cases take and when its events happen;
     nothing of the source: counts and shares of a source are absent or 0.
@@ -247,7 +364,6 @@ def released_pictures(folder: Path, statement: Statement, plan: Plan) -> Release
     """Pictures of the signed log in ``folder``; None where it is not there, or cannot be read. Of
     several files one is in memory at a time: times are then those of a sample of the cases.
     """
-    from cloakwork.base.errors import CloakworkError
     from cloakwork.evaluation.control_flow import flow_graph
     from cloakwork.evaluation.utility import SeenLog, days_from
     from cloakwork.evaluation.whole_log import time_curves
@@ -260,7 +376,7 @@ def released_pictures(folder: Path, statement: Statement, plan: Plan) -> Release
         return None
     # Only the three columns that are drawn are read.
     timeless = TIMESTAMPS not in plan.released
-    read = partial(read_log, timeless=timeless, keep=_DRAWN.__contains__)
+    read = partial(read_log, timeless=timeless, keep=_STANDARD.__contains__)
     try:
         files = signed.files
         seen = SeenLog.of(read(files[0]) if len(files) == 1 else FileParts(files, read))
@@ -446,3 +562,44 @@ def public_steps(plan: Plan) -> tuple[PublicStep, ...]:
         )
         for step in plan.steps
     )
+
+
+FILE: Final = "report-v1.json"
+_PLAN: Final = {"type": "object", "title": "Plan", "description": "The plan, as in plan.json"}
+_REFERENCE: Final = re.compile(r'"#/\$defs/([^"]+)"')
+
+
+def report_schema() -> dict[str, Any]:
+    """The schema of both reports as JSON values (draft 2020-12)."""
+    head = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": REPORT_TYPE,
+        "title": "Cloakwork report, version 1: public or internal",
+    }
+    either: TypeAdapter[Any] = TypeAdapter(PublicReport | InternalReport)
+    generated = either.json_schema(by_alias=True, mode="serialization")
+    # The plan has a schema of its own, so that here it is only named.
+    generated["$defs"] = _referenced(generated["$defs"] | {"Plan": _PLAN}, generated["anyOf"])
+    return head | {key: with_bounds(value) for key, value in generated.items() if key not in head}
+
+
+def _referenced(models: dict[str, Any], beginning: Any) -> dict[str, Any]:
+    """The models that ``beginning`` refers to, directly or through others."""
+    found: dict[str, Any] = {}
+    # References are found in the text of the JSON, however deep they stand.
+    waiting = _REFERENCE.findall(json.dumps(beginning))
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found[name] = models[name]
+            waiting += _REFERENCE.findall(json.dumps(models[name]))
+    return {name: found[name] for name in sorted(found)}
+
+
+def schema_text() -> str:
+    """The schema as it stands in its file."""
+    return json.dumps(report_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    (shipped("schemas") / FILE).write_text(schema_text(), encoding="utf-8")

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from cloakwork.base.quantities import hours
+from cloakwork.base.text import counted
 from cloakwork.evaluation.utility import Utility
 from cloakwork.guarantees import ConfidenceBound, KAnonymity
 from cloakwork.plan.model import Plan
@@ -14,7 +15,6 @@ from cloakwork.report.plan_screen import change_line
 from cloakwork.report.screen import ScreenSection
 from cloakwork.report.texts import (
     NOTHING_EXPOSED,
-    counted,
     exposure_line,
     guarantee_line,
     purpose_lines,

@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from cloakwork.base.costs import Cost, cost_text
 from cloakwork.base.quantities import rounded
-from cloakwork.base.text import listed
+from cloakwork.base.text import counted, listed
 from cloakwork.guarantees import LocalDP
 from cloakwork.plan.model import Claim, Plan, Step
 from cloakwork.plan.sentences import (
@@ -31,7 +31,6 @@ from cloakwork.report.screen import LABEL, ScreenSection, columns, console, fitt
 from cloakwork.report.texts import (
     INTERNAL,
     NOTHING_EXPOSED,
-    counted,
     exposure_line,
     guarantee_line,
     open_window_line,

@@ -15,13 +15,13 @@ from cloakwork.evaluation.risk_figures import RiskReport
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import with_own_sentences
-from cloakwork.publishing.dsse import is_signed_by, read_envelope
+from cloakwork.publishing.dsse import read_envelope
 from cloakwork.publishing.folder import INTERNAL_FOLDER, PLAN_FILE, STATEMENT_FILE
 from cloakwork.publishing.from_plan import reworded_statement
-from cloakwork.publishing.keys import keyid_of, trusted_key
 from cloakwork.publishing.keys import public_key as read_key
+from cloakwork.publishing.keys import trusted_key
 from cloakwork.publishing.statement import PrivacyStatement, Statement, file_digest
-from cloakwork.publishing.verify import read_statement
+from cloakwork.publishing.verify import check_signature, read_statement
 from cloakwork.report.html import dpia_html, internal_html, public_html
 from cloakwork.report.interchange import assessment_results, dpv_terms
 from cloakwork.report.model import (
@@ -36,11 +36,11 @@ from cloakwork.report.model import (
     other_unbounded_releases,
     public_report,
     released_pictures,
+    unprotected_groups,
 )
 from cloakwork.report.page_tree import markdown_of
 from cloakwork.report.risk import require_internal, require_of_release
 from cloakwork.report.texts import warning_lines
-from cloakwork.report.unprotected import unprotected_groups
 from cloakwork.run.release import Release
 
 M = TypeVar("M", bound=Frozen)
@@ -199,33 +199,22 @@ def _authentic(folder: Path, given: Path | None) -> AuthenticRelease:
     keyids = tuple(signature.keyid for signature in envelope.signatures)
     # The key that was given, or the first of the signers' keys that is trusted here.
     known = (trusted_key(keyid) for keyid in keyids) if given is None else iter((read_key(given),))
-    key = next((key for key in known if key is not None), None)
-    if key is None:
-        raise VerificationFailed(
-            [
-                f"signature: made by key {', '.join(keyids)}, which is not trusted here; "
-                "get the signer's public key by a way you trust and name it with --public-key FILE"
-            ]
-        )
-    if not is_signed_by(envelope, key, keyid_of(key)):
-        raise VerificationFailed([f"signature: does not fit the statement (key {keyid_of(key)})"])
-    # The statement is authentic; now whether the files are those that it signs.
+    signed = check_signature(envelope, next((key for key in known if key is not None), None))
+    if not signed.holds:
+        raise VerificationFailed([signed.says])
     statement = read_statement(envelope)
-    if wrong := [
-        f"{name}: {fault}"
-        for name, digest in statement.digests().items()
-        if (fault := _fault(folder / name, digest))
-    ]:
+    wrong = []
+    for name, digest in statement.digests().items():
+        path = folder / name
+        # A link could lead anywhere, so it counts as a file that was not signed.
+        is_file = path.is_file() and not path.is_symlink()
+        # A file that is missing tells nothing false.
+        is_there = path.exists() or path.is_symlink()
+        if is_there and not (is_file and file_digest(path) == digest):
+            wrong.append(f"{name}: is not the file that was signed")
+    if wrong:
         raise VerificationFailed(wrong)
     return AuthenticRelease(folder, statement, keyids, examined(folder, given))
-
-
-def _fault(path: Path, digest: str) -> str | None:
-    """What is wrong with a file signed with ``digest``; a missing one tells nothing false."""
-    # A link could lead anywhere, so it counts as a file that was not signed.
-    missing = not path.exists() and not path.is_symlink()
-    same = missing or (path.is_file() and not path.is_symlink() and file_digest(path) == digest)
-    return None if same else "is not the file that was signed"
 
 
 def _read(path: Path, model: type[M]) -> M:
@@ -269,7 +258,7 @@ def internal_files(
     banner = f"{INTERNAL_BANNER}\nRemove this folder before the release is passed on.\n"
     files = {"README.txt": banner.encode()}
     if "json" in formats:
-        files["report.json"] = report.model_dump_json(by_alias=True, indent=2).encode() + b"\n"
+        files["report.json"] = _json(report).encode() + b"\n"
     if "html" in formats:
         files["report.html"] = internal_html(report, others).encode()
     return files

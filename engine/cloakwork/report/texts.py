@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from cloakwork.base.facts import Unit
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
-from cloakwork.base.text import listed
+from cloakwork.base.text import counted, listed
 from cloakwork.evaluation.risk_figures import MembershipFigures, MembershipGroup
 from cloakwork.plan.model import Claim, Plan, PlannedExposure, Step, TreatedAttribute
 from cloakwork.plan.sentences import action_of, caveat_in_words, column_in_words
@@ -46,11 +46,6 @@ _WEIGHTIEST: Final = (
     "holds-window",
 )
 """Kinds of warnings in the order in which they are to be read; others follow."""
-
-
-def counted(count: int, noun: str) -> str:
-    """A number with its noun: ``1 case``, ``1,200 cases``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def unit_text(unit: Unit) -> str:
