@@ -81,7 +81,7 @@ def test_an_approver_sees_what_is_parsed(typed, monkeypatch):
     approved = typed("bob", "registry", "approve", NAME, "--approver", "B\u200bo", "--reason", "ok")
     assert "\u200b" not in approved.out
     assert "B\\u200bo" in approved.out
-    monkeypatch.setattr("cloakwork.cli.registry._is_terminal", lambda: True)
+    monkeypatch.setattr("cloakwork.cli.registry.is_terminal", lambda: True)
     shown = typed("bob", "registry", "show", NAME, "--text").out
     assert "# \\u200bafter" in shown
     assert "\u200b" not in shown

@@ -2,6 +2,7 @@
 to begin with, from a shipped one or the template of a sector.
 """
 
+import getpass
 import json
 import re
 from collections.abc import Mapping
@@ -202,3 +203,11 @@ def with_questions(header: Mapping[str, str | None]) -> dict[str, str]:
         key: placeholder(HEADER_QUESTIONS[key]) if value is None else value
         for key, value in header.items()
     }
+
+
+def user_name() -> str:
+    """Who runs this, as the machine knows them; empty where it does not."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):
+        return ""

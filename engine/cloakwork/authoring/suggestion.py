@@ -4,7 +4,6 @@ The text holds names of attributes, which a policy publishes anyway, and no valu
 the log; where no noise is claimed, comments propose some, which say so.
 """
 
-import getpass
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from typing import Final, Literal, get_args
 
 from cloakwork.authoring.attributes import Nature, Proposal, classify, figures_of
 from cloakwork.authoring.read_off import ReadOff, read_off
+from cloakwork.authoring.sources import user_name
 from cloakwork.authoring.unknown_log import (
     is_read_from,
     named_unit,
@@ -287,14 +287,10 @@ def header_of(
     log: Path, out: Path, *, dataset: str | None, owner: str | None, purpose: str | None
 ) -> PolicyHeader:
     """What is said about the policy, else what the names of the files and of the user say."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = "unknown"
     return PolicyHeader(
         name=as_name(out.name.split(".")[0]),
         dataset=dataset or as_name(log.name.split(".")[0]),
-        owner=owner or user,
+        owner=owner or user_name() or "unknown",
         purpose=purpose or NO_PURPOSE,
     )
 

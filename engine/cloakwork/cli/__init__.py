@@ -6,7 +6,6 @@ import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from importlib.metadata import version
 from typing import Final
 
 import click
@@ -123,13 +122,6 @@ def _no_color_option() -> click.Option:
     )
 
 
-def _print_version(ctx: click.Context, _option: click.Parameter, requested: bool) -> None:
-    # While a shell completes a line (resilient parsing) nothing may be printed.
-    if requested and not ctx.resilient_parsing:
-        click.echo(f"cloakwork {version('cloakwork')}")
-        ctx.exit()
-
-
 @click.group(
     cls=LazyGroup,
     locations=COMMANDS,
@@ -137,13 +129,8 @@ def _print_version(ctx: click.Context, _option: click.Parameter, requested: bool
     epilog="Exit codes: 0 done, 1 error, 2 usage, 3 policy invalid or infeasible, "
     f"4 budget exhausted, 5 verification failed.\n\n{epilog('')}",
 )
-@click.option(
-    "--version",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_print_version,
-    help="Show the version.",
+@click.version_option(
+    package_name="cloakwork", message="cloakwork %(version)s", help="Show the version."
 )
 def cloakwork_command() -> None:
     """Anonymize event logs as a privacy policy asks, and prove what the result guarantees."""

@@ -12,7 +12,6 @@ from cloakwork.base.errors import LogError
 from cloakwork.base.quantities import LEAST_DELTA, LEAST_EPSILON, MOST_EPSILON
 from cloakwork.cli.options import (
     PATH,
-    cannot_write,
     column_mapping,
     column_option,
     device_option,
@@ -25,6 +24,7 @@ from cloakwork.cli.options import (
     quiet_option,
     require_log,
     window_option,
+    write_new,
 )
 from cloakwork.report.screen import columns as screen_columns
 
@@ -235,10 +235,7 @@ def dp(
         found = audit_mechanism(mechanism, epsilon=epsilon, delta=delta, runs=runs, options=chosen)
     if out is not None:
         title = f"{mechanism}: what runs on neighbouring logs show"
-        try:
-            out.write_text(audit_svg(title, epsilon, found), "utf-8")
-        except OSError as error:
-            raise cannot_write(out, error) from error
+        write_new(out, audit_svg(title, epsilon, found), force=True)
     # One pair that exceeds the claim is enough: the claim is about all.
     passed = all(item.result.passed for item in found)
     proof = catalogue()[mechanism].proof

@@ -3,7 +3,7 @@ ledger is whole, and a copy of it; ``cloakwork dataset``: what each dataset is d
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from cloakwork.ledger.backup import LedgerCopy
     from cloakwork.ledger.datasets import DatasetOverview
     from cloakwork.ledger.ledger import Ledger
-    from cloakwork.publishing.reconcile import Reconciliation
 
 
 _of_dataset = click.option("--dataset", metavar="NAME", help="Only this dataset.")
@@ -240,22 +239,19 @@ def reconcile(
     if as_json:
         print_json({"ledger": book.url, **reconciliation_json(done)})
     else:
-        print_lines(_reconciliation_lines(done))
+        for finding in done.findings:
+            # What agrees, and has nothing more to say, is only counted.
+            if finding.outcome != "agrees" or finding.says:
+                name = f" {finding.release}" if finding.release else ""
+                click.echo(f"{finding.outcome}: {finding.folder}{name}: {finding.says}")
+        if done.drafts_removed:
+            drafts = counted(done.drafts_removed, "draft")
+            click.echo(f"removed {drafts} of processes that had ended")
+        found = sum(finding.outcome in ("agrees", "completed") for finding in done.findings)
+        agree = "agrees" if found == 1 else "agree"
+        click.echo(f"{counted(found, 'release')} found here {agree} with the ledger")
     if not done.agrees:
         context.exit(1)
-
-
-def _reconciliation_lines(done: "Reconciliation") -> Iterator[str]:
-    for finding in done.findings:
-        # What agrees, and has nothing more to say, is only counted.
-        if finding.outcome != "agrees" or finding.says:
-            name = f" {finding.release}" if finding.release else ""
-            yield f"{finding.outcome}: {finding.folder}{name}: {finding.says}"
-    if done.drafts_removed:
-        yield f"removed {counted(done.drafts_removed, 'draft')} of processes that had ended"
-    found = sum(finding.outcome in ("agrees", "completed") for finding in done.findings)
-    agree = "agrees" if found == 1 else "agree"
-    yield f"{counted(found, 'release')} found here {agree} with the ledger"
 
 
 def _checked(url: str | None) -> "Ledger":

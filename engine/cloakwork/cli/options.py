@@ -116,12 +116,12 @@ def write_new(out: Path, text: str, *, force: bool = False) -> None:
     except FileExistsError:
         raise click.UsageError(f"{out} exists; --force overwrites it") from None
     except OSError as error:
-        raise cannot_write(out, error) from error
+        raise OutputError(f"{out}: cannot be written: {error.strerror}") from error
 
 
-def cannot_write(out: Path, error: OSError) -> OutputError:
-    """The error of a file that cannot be written."""
-    return OutputError(f"{out}: cannot be written: {error.strerror}")
+def is_terminal() -> bool:
+    """Whether a person sees what is printed."""
+    return sys.stdout.isatty()
 
 
 def print_json(document: Mapping[str, Any] | Sequence[Any], *, only_ascii: bool = False) -> None:

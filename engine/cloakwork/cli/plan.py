@@ -7,14 +7,13 @@ import os
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from cloakwork.base.errors import NotApproved, OutputError
 from cloakwork.cli.options import (
     PATH,
-    cannot_write,
     column_mapping,
     column_option,
     device_option,
@@ -28,6 +27,7 @@ from cloakwork.cli.options import (
     quiet_option,
     require_log,
     window_option,
+    write_new,
 )
 from cloakwork.report.screen import columns as screen_columns
 from cloakwork.report.screen import print_sections
@@ -117,7 +117,12 @@ def plan(
         made_from = (
             {} if source.path is None else {"made_from": os.path.relpath(source.path, out.parent)}
         )
-        _write(out, document | made_from)
+        if (out.parent / "statement.json").exists():
+            raise OutputError(
+                f"{out}: lies in a release, whose files are signed; name another place"
+            )
+        text = json.dumps(document | made_from, indent=2, ensure_ascii=False)
+        write_new(out, text + "\n", force=True)
     if as_json:
         # Figures of the raw log stand under a key of their own, apart from what may be published.
         figures = {step.mechanism: dict(step.figures) for step in previewed}
@@ -142,17 +147,6 @@ def plan(
         print_lines(detail_lines(made, previewed, outlook.without_dp, show_all=show_all))
     if out is not None:
         click.echo(f"\nPlan written to {out}")
-
-
-def _write(out: Path, document: dict[str, Any]) -> None:
-    try:
-        if (out.parent / "statement.json").exists():
-            raise OutputError(
-                f"{out}: lies in a release, whose files are signed; name another place"
-            )
-        out.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", "utf-8")
-    except OSError as error:
-        raise cannot_write(out, error) from error
 
 
 @click.command()
@@ -199,13 +193,12 @@ def profile(
         )
     text = made.model_dump_json(indent=2)
     try:
-        out.write_text(text + "\n", "utf-8")
-    except OSError as error:
-        failure = cannot_write(out, error)
+        write_new(out, text + "\n", force=True)
+    except OutputError as failure:
         failure.beside = {"profile": made.model_dump(mode="json")}
         if not as_json:
             click.echo(text)  # it is paid for: better on the terminal than lost
-        raise failure from error
+        raise
     if as_json:
         click.echo(text)
     else:

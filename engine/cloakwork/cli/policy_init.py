@@ -75,6 +75,7 @@ def init(
     question in <...>, and 'cloakwork policy validate' refuses the file until it is answered.
     """
     from cloakwork.authoring.sources import (
+        SCHEMA_FILE,
         questions_of,
         sectors,
         shipped_policy,
@@ -120,7 +121,14 @@ def init(
         text = shipped_policy(source, out, header)
     questions = questions_of(text, out)
     write_new(out, text, force=force)
-    _say_next(out, source, questions)
+    change = "check it:"
+    if questions:
+        ask = "a question" if questions == 1 else f"{questions} questions"
+        change = f"answer {ask} in <...>, then check it:"
+    _print_paragraph(f"{out}: written, from {source}. Next: {change}")
+    click.echo(f"  cloakwork policy validate {shlex.quote(str(out))}")
+    click.echo("For completion in your editor:")
+    click.echo(f"  cloakwork policy schema --out {shlex.quote(str(out.parent / SCHEMA_FILE))}")
 
 
 def _require_known(name: str, known: list[str], option: str) -> None:
@@ -133,19 +141,6 @@ def _require_known(name: str, known: list[str], option: str) -> None:
             f"no {what} '{name}' is shipped{guess}; 'cloakwork policy init --list' shows them",
             param_hint=option,
         )
-
-
-def _say_next(out: Path, source: str, questions: int) -> None:
-    from cloakwork.authoring.sources import SCHEMA_FILE
-
-    change = "check it:"
-    if questions:
-        ask = "a question" if questions == 1 else f"{questions} questions"
-        change = f"answer {ask} in <...>, then check it:"
-    _print_paragraph(f"{out}: written, from {source}. Next: {change}")
-    click.echo(f"  cloakwork policy validate {shlex.quote(str(out))}")
-    click.echo("For completion in your editor:")
-    click.echo(f"  cloakwork policy schema --out {shlex.quote(str(out.parent / SCHEMA_FILE))}")
 
 
 def _print_paragraph(text: str) -> None:
@@ -332,7 +327,15 @@ def _show(found: "Suggestion", log: Path, out: Path) -> None:
     for (role, reason), names in _groups(found.proposals).items():
         said = f"{role}, as it {reason}:" if reason != COMMON_ONLY else f"{reason}:"
         print_block("  ", said, indent=4)
-        print_block("      ", ", ".join(_numbered_alike(names)), indent=6)
+        # Names that differ in their number alone are shown as one: of 'Diagnosis_7', 'Diagnosis'.
+        alike: dict[str, list[str]] = {}
+        for name in names:
+            alike.setdefault(re.sub(r"[_:. -]?\d+$", "", name), []).append(name)
+        shown = [
+            first + (f" and {len(others)} like it" if others else "")
+            for first, *others in alike.values()
+        ]
+        print_block("      ", ", ".join(shown), indent=6)
     if not found.proposals:
         click.echo("  the log has no attributes but case, activity and time")
     for note in found.notes:
@@ -349,17 +352,6 @@ def _groups(proposals: Iterable["Proposal"]) -> dict[tuple[str, str], list[str]]
     for proposal in sorted(proposals, key=lambda each: _ROLES.index(each.role)):
         found.setdefault((proposal.role, proposal.reason), []).append(printable(proposal.name))
     return found
-
-
-def _numbered_alike(names: Iterable[str]) -> Iterator[str]:
-    """The names, those that differ in their number alone as one."""
-    found: dict[str, list[str]] = {}
-    for name in names:
-        # A name without its last number and the sign before it: of 'Diagnosis_7', 'Diagnosis'.
-        found.setdefault(re.sub(r"[_:. -]?\d+$", "", name), []).append(name)
-    for alike in found.values():
-        more = f" and {len(alike) - 1} like it" if len(alike) > 1 else ""
-        yield alike[0] + more
 
 
 def _as_document(found: "Suggestion", out: Path) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 signatures count.
 """
 
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -10,13 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cloakwork.cli.options import json_option, ledger_option, open_ledger, print_json, print_lines
+from cloakwork.cli.options import (
+    is_terminal,
+    json_option,
+    ledger_option,
+    open_ledger,
+    print_json,
+    print_lines,
+)
 from cloakwork.report.screen import block, printable
 from cloakwork.report.screen import columns as screen_columns
 
 if TYPE_CHECKING:
     from cloakwork.authoring.registry import Registry
-    from cloakwork.authoring.versions import Approval, PolicyVersion, Signer
+    from cloakwork.authoring.versions import PolicyVersion, Signer
     from cloakwork.publishing.keys import SigningKey
 
 key_option = click.option(
@@ -125,17 +131,13 @@ def show(version: str, only_text: bool, ledger: str | None, as_json: bool) -> No
     elif only_text:
         text = found.text
         # As it was added; on a terminal without what that would obey.
-        if _is_terminal():
+        if is_terminal():
             text = "\n".join(printable(line) for line in text.split("\n"))
         click.echo(text, nl=not text.endswith("\n"))
     else:
         for label, line in _labelled_lines(found):
             first = f"{label + ':' if label else '':<10}"
             print_lines(block(first, [line], screen_columns(), indent=10))
-
-
-def _is_terminal() -> bool:
-    return sys.stdout.isatty()
 
 
 def _labelled_lines(version: "PolicyVersion") -> Iterator[tuple[str, str]]:
@@ -244,21 +246,20 @@ def version_json(version: "PolicyVersion") -> dict[str, Any]:
         "author": asdict(version.author),
         "reason": said.reason,
         "added_at": version.recorded_at.isoformat(),
-        "approvals": [_approval_json(each) for each in version.approvals],
+        "approvals": [
+            {
+                "approver": asdict(each.approver),
+                "reason": each.reason,
+                "digest": each.digest,
+                "approved_at": each.approved_at.isoformat(),
+                "recorded_at": each.recorded_at.isoformat(),
+                "entry": each.entry,
+                "counts": each.counts,
+                "faults": list(each.faults),
+            }
+            for each in version.approvals
+        ],
         "revocation": revocation,
-    }
-
-
-def _approval_json(approval: "Approval") -> dict[str, Any]:
-    return {
-        "approver": asdict(approval.approver),
-        "reason": approval.reason,
-        "digest": approval.digest,
-        "approved_at": approval.approved_at.isoformat(),
-        "recorded_at": approval.recorded_at.isoformat(),
-        "entry": approval.entry,
-        "counts": approval.counts,
-        "faults": list(approval.faults),
     }
 
 
@@ -282,12 +283,11 @@ def _say_key(key: "SigningKey") -> None:
 
 
 def _user_name() -> str:
-    import getpass
+    from cloakwork.authoring.sources import user_name
 
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError, ImportError):
-        raise click.UsageError("your user name is not known; give a name") from None
+    if known := user_name():
+        return known
+    raise click.UsageError("your user name is not known; give a name")
 
 
 @click.group()

@@ -1,6 +1,5 @@
 """``cloakwork verify``, ``pack`` and ``report``: what is done with a release that was made."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ from cloakwork.base.errors import VerificationFailed
 from cloakwork.base.progress import heard_by
 from cloakwork.cli.options import (
     PATH,
+    is_terminal,
     json_option,
     ledger_option,
     print_json,
@@ -227,8 +227,3 @@ def report(
     # An internal report holds figures of the raw log: it is readable by its owner alone.
     write_file(out, made, private=audience == "internal")
     click.echo(f"wrote {out}", err=True)
-
-
-def is_terminal() -> bool:
-    """Whether a person sees what is printed."""
-    return sys.stdout.isatty()

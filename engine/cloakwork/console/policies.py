@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from starlette.responses import JSONResponse, Response
 
 from cloakwork.authoring.registry import Registry
-from cloakwork.authoring.sources import sectors, template_policy
+from cloakwork.authoring.sources import sectors, template_policy, user_name
 from cloakwork.authoring.versions import PolicyVersion
 from cloakwork.base.errors import MOST_LINES, CloakworkError, FileProblem, PolicyError
 from cloakwork.console.visits import (
@@ -15,7 +15,6 @@ from cloakwork.console.visits import (
     policy_file,
     policy_names,
     policy_source,
-    user_name,
 )
 from cloakwork.console.workplace import OutsideFolder, read_policy_text, text_digest, write_text
 from cloakwork.plan.policies import load_policy, parse_policy

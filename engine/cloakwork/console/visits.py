@@ -1,6 +1,5 @@
 """The policies that a page can name: files of the folder, and versions of the registry."""
 
-import getpass
 import itertools
 import re
 from collections.abc import Callable, Mapping
@@ -289,14 +288,6 @@ def address(path: str, **query: str) -> str:
 
 # An address of ours begins with one slash; two would name another host.
 _LINK: Final = re.compile(r'( (?:href|action|formaction|src|data-follow|data-schema)=")/(?!/)')
-
-
-def user_name() -> str:
-    """Who started the console, as the machine knows them; empty where it does not."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError, ImportError):
-        return ""
 
 
 async def form_of(request: Request) -> dict[str, tuple[str, ...]]:

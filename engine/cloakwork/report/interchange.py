@@ -20,7 +20,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.plan.model import Plan
-from cloakwork.publishing.statement import PrivacyStatement, StatedGuarantee
+from cloakwork.publishing.statement import PrivacyStatement
 from cloakwork.report.model import Examination, UnprotectedGroup
 
 TERMS: Final = "urn:cloakwork:terms:v1#"
@@ -101,7 +101,19 @@ def _measures(statement: PrivacyStatement) -> Iterator[dict[str, Any]]:
     """The techniques that protect the release; none where it protects nobody."""
     if statement.mark is None:
         for number, claim in enumerate(statement.guarantees, 1):
-            yield _measure(claim, f"urn:cloakwork:release:{statement.release}#guarantee-{number}")
+            goal = claim.guarantee
+            measure: dict[str, Any] = {
+                "@type": "dpv:Deidentification",
+                "@id": f"urn:cloakwork:release:{statement.release}#guarantee-{number}",
+                "dct:title": goal.kind,
+                "dct:description": claim.sentence,
+            }
+            # Only differential privacy has a term of its own, and figures that mean what they mean
+            # there; what is proved of the others is in the description.
+            if isinstance(goal, DifferentialPrivacy):
+                measure["@type"] = "dpv:DifferentialPrivacy"
+                measure |= {"epsilon": goal.epsilon, "delta": goal.delta}
+            yield measure
     for treatment, (term, says) in _TREATMENTS.items():
         treated = [each.name for each in statement.released if each.treatment == treatment]
         if treated:
@@ -110,18 +122,6 @@ def _measures(statement: PrivacyStatement) -> Iterator[dict[str, Any]]:
         "@type": "dpv:DigitalSignatures",
         "dct:description": "the statement and the released files are signed",
     }
-
-
-def _measure(claim: StatedGuarantee, name: str) -> dict[str, Any]:
-    """A guarantee as a technique. Only differential privacy has a term of its own, and figures that
-    mean what they mean there; what is proved of the others is in the description.
-    """
-    described = {"@id": name, "dct:title": claim.guarantee.kind, "dct:description": claim.sentence}
-    goal = claim.guarantee
-    if isinstance(goal, DifferentialPrivacy):
-        figures = {"epsilon": goal.epsilon, "delta": goal.delta}
-        return {"@type": "dpv:DifferentialPrivacy", **described, **figures}
-    return {"@type": "dpv:Deidentification", **described}
 
 
 OSCAL_VERSION: Final = "1.1.2"

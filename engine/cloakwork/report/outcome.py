@@ -8,10 +8,10 @@ from cloakwork.base.text import counted
 from cloakwork.evaluation.utility import Utility
 from cloakwork.guarantees import ConfidenceBound, KAnonymity
 from cloakwork.plan.model import Plan
-from cloakwork.plan.sentences import caveat_in_words, unproven_cost, unproven_sentence
+from cloakwork.plan.sentences import caveat_in_words
 from cloakwork.publishing.from_plan import absent_attributes
 from cloakwork.report.ledger_text import charge_text
-from cloakwork.report.plan_screen import change_line
+from cloakwork.report.plan_screen import change_line, unproven_section
 from cloakwork.report.screen import ScreenSection
 from cloakwork.report.texts import (
     NOTHING_EXPOSED,
@@ -48,7 +48,7 @@ def outcome(published: "Published") -> tuple[ScreenSection, ...]:
     count = len(release.internal.notes)
     notes = f" ({counted(count, 'note')} on the log)" if count else ""
     return (
-        *_unproven(plan),
+        unproven_section(plan, why=True),
         ScreenSection("Released", (f"{cases}, {events} to {published.folder}", *_empty(published))),
         ScreenSection("Holds", held or ("nothing is guaranteed",)),
         ScreenSection("Not protected", tuple(_exposed(published))),
@@ -81,15 +81,6 @@ def outcome_json(published: "Published") -> dict[str, Any]:
         "statement": published.statement_digest,
         "signed_by": published.keyid,
     }
-
-
-def _unproven(plan: Plan) -> Iterator[ScreenSection]:
-    if plan.unproven:
-        entries = [
-            f"{unproven_sentence(goal)} {unproven_cost(goal)}: {'; '.join(goal.why)}"
-            for goal in plan.unproven
-        ]
-        yield ScreenSection("UNPROVEN", tuple(entries))
 
 
 def _empty(published: "Published") -> Iterator[str]:

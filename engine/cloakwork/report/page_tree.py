@@ -227,8 +227,9 @@ def _content(node: Node) -> list[Any]:
     found: list[Any] = []
     for child in node.children:
         if isinstance(child, str):
-            if text := _single_spaced(child):
-                found.append(text)
+            # Single spaces; line breaks of a template between elements are no text.
+            if child.strip() or "\n" not in child:
+                found.append(re.sub(r"\s+", " ", child))
         elif child.tag == "svg":
             found.append(
                 {
@@ -243,16 +244,6 @@ def _content(node: Node) -> list[Any]:
         elif child.tag not in _UNSEEN and not _LEFT_OUT & set(child.kinds):
             found.append({"tag": child.tag, "kinds": sorted(child.kinds), "body": _content(child)})
     return found
-
-
-def _single_spaced(text: str) -> str:
-    """The text with single spaces; empty where nothing but line breaks of a template is left."""
-    if not text.strip() and "\n" in text:
-        return ""
-    words = " ".join(text.split())
-    before = " " if text[:1].isspace() else ""
-    after = " " if text[-1:].isspace() else ""
-    return f"{before}{words}{after}" if words else " "
 
 
 def _table(node: Node) -> dict[str, Any]:

@@ -112,7 +112,7 @@ def plan_sections(
     if still_open := open_window_line(plan):
         warnings.append(still_open)
     return (
-        *_unproven(plan),
+        unproven_section(plan),
         ScreenSection("Plan", (head,), most_lines=2, legible_lines=2),
         ScreenSection("Protected", (protected,), most_lines=2),
         ScreenSection("Released", (released_line(plan),), most_lines=3, legible_lines=2),
@@ -128,10 +128,13 @@ def plan_sections(
     )
 
 
-def _unproven(plan: Plan) -> Iterator[ScreenSection]:
-    if plan.unproven:
-        entries = [f"{unproven_sentence(each)} {unproven_cost(each)}" for each in plan.unproven]
-        yield ScreenSection("UNPROVEN", tuple(entries))
+def unproven_section(plan: Plan, *, why: bool = False) -> ScreenSection:
+    """What is unproven, a line each; ``why``: with the reasons. Nothing where all is proved."""
+    lines = []
+    for each in plan.unproven:
+        reasons = f": {'; '.join(each.why)}" if why else ""
+        lines.append(f"{unproven_sentence(each)} {unproven_cost(each)}{reasons}")
+    return ScreenSection("UNPROVEN", tuple(lines))
 
 
 def _guarantees(plan: Plan) -> ScreenSection:
@@ -334,7 +337,16 @@ def branches(
                 for item in plan.unproven
             ],
         )
-    yield "Guarantees", [_claim_branch(claim) for claim in plan.claims] or [["none"]]
+    guarantees = []
+    for claim in plan.claims:
+        lines = [f"{claim.guarantee.kind}: {claim.sentence}"]
+        lines += [f"because {line}" for line in reasons_in_words(claim)]
+        lines += [f"assuming {line}" for line in assumptions_in_words(claim)]
+        if claim.cost is not None and claim.naive is not None:
+            accounted, summed = cost_text(claim.cost, digits=6), cost_text(claim.naive, digits=6)
+            lines.append(f"accountant: {accounted}; plain sum: {summed}")
+        guarantees.append(lines)
+    yield "Guarantees", guarantees or [["none"]]
     exposed = [[f"{item.column}: {item.reason}"] for item in plan.exposed]
     yield "Released without protection", exposed or [["nothing"]]
     yield "Steps", [_step_branch(step, show_all=show_all) for step in plan.steps]
@@ -380,16 +392,6 @@ def _everything(plan: Plan, previewed: "Sequence[StepRecord]") -> Iterator[Branc
                 for record in previewed
             ],
         )
-
-
-def _claim_branch(claim: Claim) -> list[str]:
-    lines = [f"{claim.guarantee.kind}: {claim.sentence}"]
-    lines += [f"because {line}" for line in reasons_in_words(claim)]
-    lines += [f"assuming {line}" for line in assumptions_in_words(claim)]
-    if claim.cost is not None and claim.naive is not None:
-        accounted, summed = cost_text(claim.cost, digits=6), cost_text(claim.naive, digits=6)
-        lines.append(f"accountant: {accounted}; plain sum: {summed}")
-    return lines
 
 
 def _step_branch(step: Step, *, show_all: bool) -> list[str]:

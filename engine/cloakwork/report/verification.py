@@ -87,7 +87,14 @@ def verification_sections(verified: Verification, *, show_all: bool) -> Iterator
     yield ScreenSection("Policy", (asked,))
     yield ScreenSection("Signed by", (signer, verified.keyid) if show_all else (signer,))
     yield ScreenSection("Guarantees", marked or ("none",))
-    yield ScreenSection("Cost", tuple(_costs(verified)))
+    costs = []
+    for spent in said.budget:
+        epsilon = "no bound" if spent.cost.epsilon is None else f"epsilon {spent.cost.epsilon:g}"
+        delta = f", delta {spent.cost.delta:g}" if spent.cost.delta else ""
+        shift = f", per {duration_text(spent.shift)}" if spent.shift else ""
+        name = _CURRENCIES.get(spent.currency, spent.currency)
+        costs.append(f"{name}{shift}: {epsilon}{delta}")
+    yield ScreenSection("Cost", tuple(costs))
     yield ScreenSection("Not protected", tuple(_exposed(verified, show_all=show_all)))
     yield ScreenSection("Measured", measured, ALL)
     yield ScreenSection("Derived again", derived, ALL)
@@ -106,15 +113,6 @@ def verification_sections(verified: Verification, *, show_all: bool) -> Iterator
     if verified.internal:
         note = "it came with the internal folder: never pass it on (cloakwork pack leaves it out)"
         yield ScreenSection("Note", (note,))
-
-
-def _costs(verified: Verification) -> Iterator[str]:
-    for spent in verified.statement.budget:
-        epsilon = "no bound" if spent.cost.epsilon is None else f"epsilon {spent.cost.epsilon:g}"
-        delta = f", delta {spent.cost.delta:g}" if spent.cost.delta else ""
-        shift = f", per {duration_text(spent.shift)}" if spent.shift else ""
-        name = _CURRENCIES.get(spent.currency, spent.currency)
-        yield f"{name}{shift}: {epsilon}{delta}"
 
 
 def _exposed(verified: Verification, *, show_all: bool) -> list[str]:
