@@ -149,10 +149,7 @@ def _windows(
 
 
 def _totals(
-    policy: Policy,
-    terms: BudgetTerms,
-    declaration: DatasetDeclaration,
-    records: tuple[Record, ...],
+    policy: Policy, terms: BudgetTerms, declaration: DatasetDeclaration, records: tuple[Record, ...]
 ) -> Iterator[Advice]:
     """The smallest total ever declared binds, so a larger one of the policy promises too much."""
     charges = _asked(policy)

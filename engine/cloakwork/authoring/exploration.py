@@ -96,13 +96,7 @@ class Exploration:
         said = {"dataset": dataset, "owner": owner, "purpose": purpose}
         header = PolicyHeader(as_name(name), **with_questions(said))
         return suggestion_of(
-            self.log,
-            self.proposals,
-            header,
-            audience,
-            goal,
-            times=times,
-            detected=self.detected,
+            self.log, self.proposals, header, audience, goal, times=times, detected=self.detected
         )
 
     def _repr_html_(self) -> str:

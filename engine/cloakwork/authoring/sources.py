@@ -13,13 +13,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from cloakwork.authoring.registry import Registry, is_reference
-from cloakwork.base.errors import (
-    CloakworkError,
-    PlanMoved,
-    PlanUnsound,
-    PolicyError,
-    first_line,
-)
+from cloakwork.base.errors import CloakworkError, PlanMoved, PlanUnsound, PolicyError, first_line
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.plan.budget import Profile
 from cloakwork.plan.model import Plan

@@ -23,26 +23,14 @@ DEBUG: Final = "CLOAKWORK_DEBUG"
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "policy": ("policy", "Write, check, explain and compare privacy policies."),
     "profile": ("plan", "Measure noisy figures of a log, for 'plan' to go by."),
-    "plan": (
-        "plan",
-        "Say what would be done to a log, what it gives and what it costs.",
-    ),
-    "compare": (
-        "evaluation",
-        "Compare settings: privacy against what is left of a log.",
-    ),
+    "plan": ("plan", "Say what would be done to a log, what it gives and what it costs."),
+    "compare": ("evaluation", "Compare settings: privacy against what is left of a log."),
     "apply": ("plan", "Anonymize a log: write a release folder, or nothing."),
     "verify": ("releases", "Check that a release is what its statement says."),
     "pack": ("releases", "Put the public parts of a release into one file to send."),
     "report": ("releases", "Show the audit report of a release."),
-    "ledger": (
-        "ledger",
-        "Show, verify, back up and reconcile the budget that was spent.",
-    ),
-    "dataset": (
-        "ledger",
-        "Declare datasets, and show what is left of their budgets.",
-    ),
+    "ledger": ("ledger", "Show, verify, back up and reconcile the budget that was spent."),
+    "dataset": ("ledger", "Declare datasets, and show what is left of their budgets."),
     "registry": ("registry", "Keep versions of policies, approve and revoke them."),
     "keys": ("registry", "List whose signatures count here, and change that."),
     "audit": (
@@ -53,10 +41,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "evaluation",
         "Attack a log, and a release of it: who is found by what somebody knows?",
     ),
-    "mechanisms": (
-        "mechanisms",
-        "List what can be applied, and how far each is proved.",
-    ),
+    "mechanisms": ("mechanisms", "List what can be applied, and how far each is proved."),
     "console": ("console", "Do all of this in a browser, on this machine."),
 }
 """Of each command the module of this package that holds it, loaded when it is asked for, so that

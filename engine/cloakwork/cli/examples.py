@@ -7,10 +7,7 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
         "cloakwork plan kanon-dp-timestamps log.xes.gz",
         "cloakwork apply kanon-dp-timestamps log.xes.gz --out release",
     ),
-    "policy": (
-        "cloakwork policy init --out policy.yaml",
-        "cloakwork policy lint policy.yaml",
-    ),
+    "policy": ("cloakwork policy init --out policy.yaml", "cloakwork policy lint policy.yaml"),
     "policy init": (
         "cloakwork policy init --template hospital --owner dpo@clinic.example --out policy.yaml",
         "cloakwork policy init --from dp-control-flow --dataset visits --out dp.yaml",
@@ -39,10 +36,7 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
         "cloakwork policy schema",
         "cloakwork policy schema --out privacy-policy-v1.json",
     ),
-    "policy list": (
-        "cloakwork policy list",
-        "cloakwork policy list --json",
-    ),
+    "policy list": ("cloakwork policy list", "cloakwork policy list --json"),
     "profile": (
         "cloakwork profile policy.yaml log.xes.gz --out profile.json",
         "cloakwork profile policy.yaml log.csv --column concept:name=step --out p.json",
@@ -71,26 +65,14 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
         "cloakwork report release > report.html",
         "cloakwork report release --audience internal --format pdf --out report.pdf",
     ),
-    "console": (
-        "cloakwork console",
-        "cloakwork console --folder permits --no-browser --port 8484",
-    ),
-    "ledger": (
-        "cloakwork ledger show",
-        "cloakwork ledger history --dataset permits",
-    ),
-    "ledger show": (
-        "cloakwork ledger show",
-        "cloakwork ledger show --dataset permits --json",
-    ),
+    "console": ("cloakwork console", "cloakwork console --folder permits --no-browser --port 8484"),
+    "ledger": ("cloakwork ledger show", "cloakwork ledger history --dataset permits"),
+    "ledger show": ("cloakwork ledger show", "cloakwork ledger show --dataset permits --json"),
     "ledger history": (
         "cloakwork ledger history",
         "cloakwork ledger history --ledger ledger.db --dataset permits",
     ),
-    "ledger verify": (
-        "cloakwork ledger verify",
-        "cloakwork ledger verify --release release",
-    ),
+    "ledger verify": ("cloakwork ledger verify", "cloakwork ledger verify --release release"),
     "ledger backup": (
         "cloakwork ledger backup --out ledger-backup.db",
         "cloakwork ledger backup --out copy.db --ledger postgresql:///cloakwork",
@@ -107,10 +89,7 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
         "cloakwork dataset declare permits --owner 'Permit office' --total epsilon=2,delta=1e-6",
         "cloakwork dataset show permits",
     ),
-    "dataset list": (
-        "cloakwork dataset list",
-        "cloakwork dataset list --json",
-    ),
+    "dataset list": ("cloakwork dataset list", "cloakwork dataset list --json"),
     "dataset show": (
         "cloakwork dataset show permits",
         "cloakwork dataset show permits --ledger ledger.db --json",
@@ -144,22 +123,13 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
         "cloakwork registry revoke permits@1.0.0 --reason 'The contract ended'",
         "cloakwork registry revoke permits@1.0.0 --reason 'Replaced by 2.0.0' --by 'B. Officer'",
     ),
-    "keys": (
-        "cloakwork keys list",
-        "cloakwork keys trust key.pem --name partner",
-    ),
-    "keys list": (
-        "cloakwork keys list",
-        "cloakwork keys list --json",
-    ),
+    "keys": ("cloakwork keys list", "cloakwork keys trust key.pem --name partner"),
+    "keys list": ("cloakwork keys list", "cloakwork keys list --json"),
     "keys trust": (
         "cloakwork keys trust key.pem --name partner",
         "cloakwork keys trust key.pem --name partner --json",
     ),
-    "keys untrust": (
-        "cloakwork keys untrust partner",
-        "cloakwork keys untrust 70a2930d6affbef3",
-    ),
+    "keys untrust": ("cloakwork keys untrust partner", "cloakwork keys untrust 70a2930d6affbef3"),
     "audit": (
         "cloakwork audit dp variants/threshold",
         "cloakwork audit utility log.xes.gz my-release/log.xes.gz",
@@ -172,14 +142,8 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
         "cloakwork audit utility log.xes.gz my-release/log.xes.gz",
         "cloakwork audit utility log.csv my-release/log.csv --column concept:name=step --json",
     ),
-    "risk": (
-        "cloakwork risk log.xes.gz",
-        "cloakwork risk log.xes.gz my-release --html risk.html",
-    ),
-    "mechanisms": (
-        "cloakwork mechanisms",
-        "cloakwork mechanisms kanon/auto --json",
-    ),
+    "risk": ("cloakwork risk log.xes.gz", "cloakwork risk log.xes.gz my-release --html risk.html"),
+    "mechanisms": ("cloakwork mechanisms", "cloakwork mechanisms kanon/auto --json"),
 }
 """By the command's path without ``cloakwork``."""
 

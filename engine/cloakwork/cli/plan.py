@@ -41,11 +41,7 @@ if TYPE_CHECKING:
 @click.argument("policy")
 @click.argument("log", type=PATH)
 @click.option("--out", type=PATH, help="Write the plan here, for 'cloakwork apply'.")
-@click.option(
-    "--profile",
-    type=PATH,
-    help="Noisy figures of LOG that 'cloakwork profile' wrote.",
-)
+@click.option("--profile", type=PATH, help="Noisy figures of LOG that 'cloakwork profile' wrote.")
 @column_option
 @window_option
 @ledger_option
@@ -257,9 +253,7 @@ def _profile_lines(made: "Profile") -> Iterator[str]:
     "for so long at most.",
 )
 @click.option(
-    "--require-approval",
-    is_flag=True,
-    help="Refuse a policy that the registry does not approve.",
+    "--require-approval", is_flag=True, help="Refuse a policy that the registry does not approve."
 )
 @quiet_option
 @json_option

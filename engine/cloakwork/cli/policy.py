@@ -240,10 +240,7 @@ policy.add_command(suggest)
 @json_option
 @click.pass_context
 def validate(
-    context: click.Context,
-    policies: tuple[str, ...],
-    ledger: str | None,
-    as_json: bool,
+    context: click.Context, policies: tuple[str, ...], ledger: str | None, as_json: bool
 ) -> None:
     """Check policies; every problem is one line with its file, line and column."""
     results = [_validated(source, ledger) for source in policies]

@@ -70,11 +70,7 @@ def add(
     source.policy()
     key = _key(key_file)
     version = _registry(ledger).add(
-        source.text,
-        author=author or _user_name(),
-        reason=reason,
-        label=source.label,
-        key=key,
+        source.text, author=author or _user_name(), reason=reason, label=source.label, key=key
     )
     if as_json:
         print_json(version_json(version))

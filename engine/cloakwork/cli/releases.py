@@ -172,10 +172,7 @@ def pack(folder: Path, out: Path, public_key: Path | None) -> None:
     "assessment results. dpia: an impact assessment to be completed (Markdown, internal).",
 )
 @click.option(
-    "--out",
-    metavar="FILE",
-    type=PATH,
-    help="A new file to write to, instead of standard output.",
+    "--out", metavar="FILE", type=PATH, help="A new file to write to, instead of standard output."
 )
 @click.option(
     "--risk",

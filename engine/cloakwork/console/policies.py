@@ -8,14 +8,7 @@ from cloakwork.authoring.registry import Registry
 from cloakwork.authoring.sources import sectors, template_policy, user_name
 from cloakwork.authoring.versions import PolicyVersion
 from cloakwork.base.errors import MOST_LINES, CloakworkError, FileProblem, PolicyError
-from cloakwork.console.visits import (
-    Visit,
-    address,
-    go,
-    policy_file,
-    policy_names,
-    policy_source,
-)
+from cloakwork.console.visits import Visit, address, go, policy_file, policy_names, policy_source
 from cloakwork.console.workplace import OutsideFolder, read_policy_text, text_digest, write_text
 from cloakwork.plan.policies import load_policy, parse_policy
 from cloakwork.policy.diff import Change, diff, verdict, version_step

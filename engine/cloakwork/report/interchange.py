@@ -36,14 +36,8 @@ _CONTEXT: Final[dict[str, Any]] = {
     "attribute": "cloakwork:attribute",
 }
 _TREATMENTS: Final = {
-    "pseudonymise": (
-        "dpv:HashMessageAuthenticationCode",
-        "values are replaced by keyed hashes",
-    ),
-    "generalise": (
-        "dpv:DataSanitisationTechnique",
-        "values are replaced by groups of values",
-    ),
+    "pseudonymise": ("dpv:HashMessageAuthenticationCode", "values are replaced by keyed hashes"),
+    "generalise": ("dpv:DataSanitisationTechnique", "values are replaced by groups of values"),
 }
 _ARTICLE: Final = re.compile(r"\bArt(?:icle|ikel|\.)?\s*(6|9)\s*\(([12])\)\s*\(([a-j])\)", re.I)
 _KNOWN_ARTICLES: Final = frozenset(

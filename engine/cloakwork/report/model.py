@@ -76,9 +76,7 @@ def unprotected_groups(plan: Plan, statement: PrivacyStatement) -> tuple[Unprote
 def _groups(plan: Plan, statement: PrivacyStatement) -> Iterator[UnprotectedGroup]:
     if not statement.guarantees or statement.mark is not None:
         yield UnprotectedGroup(
-            kind="everybody",
-            who="Everybody in the log",
-            says="the release guarantees nothing",
+            kind="everybody", who="Everybody in the log", says="the release guarantees nothing"
         )
         return
     yield from _of_unit(statement.unit, plan)
@@ -469,10 +467,7 @@ class PublicReport(Frozen):
 
 
 def internal_report(
-    release: Release,
-    statement: PrivacyStatement,
-    writing: float = 0.0,
-    others: int | None = None,
+    release: Release, statement: PrivacyStatement, writing: float = 0.0, others: int | None = None
 ) -> InternalReport:
     """Everything about ``release``; figures from the raw log included. ``writing``: seconds it took
     to write the log. ``others``: as ``other_unbounded_releases`` counts them.

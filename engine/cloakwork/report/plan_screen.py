@@ -85,10 +85,7 @@ def first_screen(
 
 
 def plan_sections(
-    plan: Plan,
-    log_name: str,
-    previewed: "Sequence[StepRecord]",
-    outlook: "BudgetForecast | None",
+    plan: Plan, log_name: str, previewed: "Sequence[StepRecord]", outlook: "BudgetForecast | None"
 ) -> tuple[ScreenSection, ...]:
     """What the screen says of a plan, whole; arguments as for ``first_screen``."""
     meta = plan.policy.metadata

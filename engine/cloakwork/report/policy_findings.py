@@ -82,10 +82,7 @@ def placed_advice(
     that was not asked is not judged.
     """
     document = read_document(text, label)
-    unchecked = [
-        *(() if with_log else LOG_RULES),
-        *(() if with_ledger else LEDGER_RULES),
-    ]
+    unchecked = [*(() if with_log else LOG_RULES), *(() if with_ledger else LEDGER_RULES)]
     found = [
         Annotation(
             each.advice.rule,

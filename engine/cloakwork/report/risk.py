@@ -15,12 +15,7 @@ from pydantic import ValidationError
 
 from cloakwork.base.errors import OutputError
 from cloakwork.evaluation.pairs import PairAudit
-from cloakwork.evaluation.risk_figures import (
-    Attack,
-    MembershipFigures,
-    RiskReport,
-    Share,
-)
+from cloakwork.evaluation.risk_figures import Attack, MembershipFigures, RiskReport, Share
 from cloakwork.report.drawings import DASHED, GRID, INK, svg_text
 from cloakwork.report.html import page
 from cloakwork.report.model import Audience, Format
