@@ -7,15 +7,18 @@ names.
 import json
 from base64 import b64decode
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import yaml
 
 from cloakwork.evaluation.times import TimeUtility
 from cloakwork.evaluation.utility import Utility
 from cloakwork.evaluation.whole_log import WholeLogUtility
 from cloakwork.report.outcome import inside_lines
 from cloakwork.run.release import Internal, StepRecord
-from conftest import EXAMPLES, ROOT, hurried
+from conftest import ROOT, Said, hurried
+from counterexamples.small import small_log
 
 FIGURES = {
     "distance": 187,
@@ -102,63 +105,47 @@ def test_nothing_known_is_nothing_said():
     assert list(inside_lines(replace(internal(None), steps=()))) == []
 
 
-def test_the_screen_of_apply(cloakwork, tmp_path, ledger):
+@pytest.fixture
+def applied(cloakwork, tmp_path, ledger):
+    """What ``apply`` says of a log under k-anonymity; ``changes``: of the shipped policy."""
+
+    def apply(log: Path, *options: str, **changes: str) -> Said:
+        policy = hurried(ROOT / "policies" / "kanon-control-flow.yaml", tmp_path, seconds=0.1)
+        document = yaml.safe_load(policy.read_text("utf-8"))
+        document["spec"]["attributes"] |= {name: {"treatment": "keep"} for name in changes}
+        document["spec"].setdefault("expose", {}).update(changes)
+        policy.write_text(yaml.safe_dump(document), "utf-8")
+        out = tmp_path / f"out{len(list(tmp_path.iterdir()))}"
+        said = cloakwork("apply", policy, log, "--out", out, "--ledger", ledger, *options)
+        assert said.code == 0, said.err
+        return said
+
+    return apply
+
+
+def test_the_screen_of_apply(applied, tmp_path):
     """What is public first, then what is not; JSON gains no figure of the raw log."""
-    policy = hurried(ROOT / "policies" / "kanon-control-flow.yaml", tmp_path)
-    log = EXAMPLES / "hospital.xes.gz"
-    done = cloakwork("apply", policy, log, "--out", tmp_path / "out", "--ledger", ledger, "--quiet")
-    assert done.code == 0, done.err
+    log = small_log(tmp_path)
+    done = applied(log, "--quiet")
     assert done.err.count("\n") == 1 and "a new ledger was made" in done.err
     labels = [line[:16].strip() for line in done.out.splitlines() if line[:1].strip()]
     assert labels[:4] == ["Released", "Holds", "Not protected", "Charged"]
     assert labels[4:6] == ["Outcome", "Public"]
     assert "internal, of the raw log" in done.out
-    again = ("apply", policy, log, "--out", tmp_path / "2", "--ledger", ledger, "--quiet", "--json")
-    document = json.loads(cloakwork(*again).out)
-    assert set(document) == {
-        "release",
-        "release_id",
-        "log",
-        "guarantees",
-        "exposed",
-        "charges",
-        "warnings",
-        "statement",
-        "signed_by",
-    }
+    keys = "release release_id log guarantees exposed charges warnings statement signed_by"
+    assert set(json.loads(applied(log, "--quiet", "--json").out)) == set(keys.split())
 
 
-LOG = "case:concept:name,concept:name,time:timestamp\n" + "".join(
-    f"{number},a,2024-01-01T00:00:00Z\n" for number in range(30)
-)
-
-
-def test_an_empty_release_says_so(cloakwork, tmp_path, ledger):
+def test_an_empty_release_says_so(applied, tmp_path):
     """A header alone holds no case, and what comes of it is of no use."""
     log = tmp_path / "log.csv"
-    log.write_text(LOG.splitlines()[0] + "\n")
-    said = cloakwork(
-        "apply",
-        ROOT / "policies" / "kanon-control-flow.yaml",
-        log,
-        "--out",
-        tmp_path / "out",
-        "--ledger",
-        ledger,
-    )
-    assert said.code == 0, said.err
-    assert "the release is EMPTY" in said.out
+    log.write_text("case:concept:name,concept:name,time:timestamp\n")
+    assert "the release is EMPTY" in applied(log).out
 
 
-def test_an_attribute_that_the_log_lacks_is_named(cloakwork, tmp_path, ledger):
+def test_an_attribute_that_the_log_lacks_is_named(applied, tmp_path):
     """A misspelt name, which nothing matched, once went by in silence."""
-    policy, log = tmp_path / "policy.yaml", tmp_path / "log.csv"
-    log.write_text(LOG)
-    shipped = (ROOT / "policies" / "kanon-control-flow.yaml").read_text("utf-8")
-    changed = shipped.replace('    "*": ', '    "Kode": {treatment: keep}\n    "*": ', 1)
-    policy.write_text(changed.replace("\nspec:\n", "\nspec:\n  expose: {Kode: for a test}\n", 1))
-    said = cloakwork("apply", policy, log, "--out", tmp_path / "out", "--ledger", ledger)
-    assert said.code == 0, said.err
+    said = applied(small_log(tmp_path), Kode="for a test")
     assert "not in the log, so not released: Kode" in said.out
     assert "exposed: Kode" not in said.out
 

@@ -1,14 +1,12 @@
 """Every sentence that a plan, a statement or a report can print about what is claimed, made from
 the records themselves.
 
-``python tests/golden/sentences.py`` writes ``sentences.txt`` anew; somebody reads the difference.
 A new kind of record is found by itself: the members of the unions are listed here by their fields.
 """
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import product
-from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
@@ -38,7 +36,6 @@ from cloakwork.plan.sentences import (
     unproven_sentence,
 )
 
-FILE: Final = Path(__file__).with_name("sentences.txt")
 DAY: Final = datetime(2024, 1, 1, tzinfo=UTC)
 WINDOW: Final = Window(start=DAY, end=datetime(2025, 1, 1, tzinfo=UTC))
 
@@ -228,7 +225,3 @@ def _columns() -> Iterator[str]:
 def text() -> str:
     """The whole file."""
     return "\n".join(f"# {title}\n\n" + "\n".join(lines) + "\n" for title, lines in sections())
-
-
-if __name__ == "__main__":
-    FILE.write_text(text(), "utf-8")

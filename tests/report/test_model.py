@@ -30,6 +30,8 @@ from cloakwork.report.model import (
     unprotected_groups,
 )
 from cloakwork.report.render import render
+from conftest import ROOT, hurried
+from counterexamples.small import small_log
 from publishing.conftest import a_plan, a_release
 from report.conftest import statement_with
 
@@ -184,3 +186,33 @@ def test_reports_keep_to_the_schema(published, audience):
     assert [*validator.iter_errors(report)] == []
     assert not validator.is_valid({**report, "audience": "nobody"})
     assert not validator.is_valid({**report, "surprise": 1})
+
+
+TOLD = "1 other release of this dataset carries no DP guarantee: whoever has it and this one"
+WARNING = "two k-anonymous releases of one dataset can be intersected"
+
+
+def test_the_second_release_brings_the_warning(cloakwork, ledger, tmp_path):
+    """To both, in both reports and under ``plan --why``; who has no ledger is warned anyway."""
+    policy = hurried(ROOT / "policies" / "kanon-control-flow.yaml", tmp_path, seconds=0.1)
+    log, book = small_log(tmp_path), Ledger(ledger)
+    first, second = tmp_path / "first", tmp_path / "second"
+
+    def reports() -> list[str]:
+        return [render(first, audience, ledger=book) for audience in ("public", "internal")]
+
+    def why() -> str:
+        said = cloakwork("plan", policy, log, "--why", "--no-preview", "--ledger", ledger)
+        return " ".join(said.out.split())
+
+    assert "intersect" not in why()
+    assert cloakwork("apply", policy, log, "--out", first, "--ledger", ledger).code == 0
+    assert not any(WARNING in page for page in reports())
+    assert WARNING not in (first / "internal" / "report.html").read_text("utf-8")
+    assert WARNING in render(first)
+    assert WARNING in render(first, ledger=Ledger(f"sqlite:///{tmp_path / 'another.db'}"))
+    assert "whoever has it and this one can intersect them" in why()
+    assert cloakwork("apply", policy, log, "--out", second, "--ledger", ledger).code == 0
+    assert all(TOLD in page for page in reports())
+    assert TOLD in (second / "internal" / "report.html").read_text("utf-8")
+    assert TOLD in cloakwork("report", first, "--ledger", ledger).out
