@@ -55,20 +55,6 @@ class BudgetGauge:
         return "low" if self.percent > 75 else "free"
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseRow:
-    """One entry of the ledger; ``folder``: as the console calls it, where it lies in its folder."""
-
-    id: str
-    made: str
-    policy: str
-    window: str
-    state: str
-    charged: tuple[str, ...]
-    says: str
-    folder: str | None
-
-
 def all_datasets(visit: Visit) -> Response:
     """Every dataset of the ledger with its budgets."""
     ledger = visit.state.ledger()
@@ -192,20 +178,22 @@ def gauge_of(balance: Balance, *, in_other_windows: bool = False) -> BudgetGauge
     )
 
 
-def row_of(record: Record, visit: Visit) -> ReleaseRow:
-    """One entry of the ledger, as a row of a table."""
+def row_of(record: Record, visit: Visit) -> dict[str, object]:
+    """One entry of the ledger, as a row of a table; ``folder``: as the console calls it, None where
+    it lies elsewhere.
+    """
     place = record.place
     folder = None
     # A folder is linked only while the release still lies there.
     if place is not None and (visit.workplace.root / place.folder / "statement.json").is_file():
         folder = visit.workplace.relative(visit.workplace.root / place.folder)
-    return ReleaseRow(
-        id=record.id,
-        made=f"{date_text(record.created_at)} UTC",
-        policy=f"{record.policy} {record.version}".strip(),
-        window=record.window or "",
-        state=record.state,
-        charged=tuple(charge_text(charge) for charge in record.charges),
-        says=without_release(record) or "",
-        folder=folder,
-    )
+    return {
+        "id": record.id,
+        "made": f"{date_text(record.created_at)} UTC",
+        "policy": f"{record.policy} {record.version}".strip(),
+        "window": record.window or "",
+        "state": record.state,
+        "charged": tuple(map(charge_text, record.charges)),
+        "says": without_release(record) or "",
+        "folder": folder,
+    }

@@ -30,17 +30,6 @@ class PolicyFindings:
     title: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyRow:
-    """A policy file as the list shows it."""
-
-    file: str
-    title: str
-    dataset: str
-    purpose: str
-    problem: str
-
-
 def all_policies(visit: Visit) -> Response:
     """The policy files of the folder."""
     found = visit.workplace.look()
@@ -50,15 +39,16 @@ def all_policies(visit: Visit) -> Response:
     )
 
 
-def _row(visit: Visit, name: str) -> PolicyRow:
+def _row(visit: Visit, name: str) -> dict[str, str]:
+    """A policy file as the list shows it: what it says of itself, or what is wrong with it."""
     try:
-        read = load_policy(visit.workplace.existing_file(name))
+        meta = load_policy(visit.workplace.existing_file(name)).metadata
     except PolicyError as error:
-        return PolicyRow(name, "", "", "", f"{len(error.problems)} to correct")
+        return {"file": name, "problem": f"{len(error.problems)} to correct"}
     except CloakworkError as error:
-        return PolicyRow(name, "", "", "", str(error))
-    meta = read.metadata
-    return PolicyRow(name, f"{meta.name} {meta.version}", meta.dataset, meta.purpose, "")
+        return {"file": name, "problem": str(error)}
+    said = {"title": f"{meta.name} {meta.version}", "dataset": meta.dataset}
+    return {"file": name, "problem": "", "purpose": meta.purpose, **said}
 
 
 def editor(visit: Visit) -> Response:
