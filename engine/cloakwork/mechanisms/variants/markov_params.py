@@ -13,6 +13,7 @@ A + 1 is END.
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Annotated, Final
 
 import numpy as np
@@ -214,10 +215,12 @@ MarkovNoise = tuple[tuple[float, float, float, float, float, float], int, Select
 """Sigmas and tau of ``MarkovParams``, and how activities are selected."""
 
 
+# Asked for anew by each plan, and by each proof of one, of the same few targets.
+@lru_cache(maxsize=256)
 def calibrate_markov(
     target: Cost,
     max_cases: int,
-    shares: Sequence[float],
+    shares: tuple[float, ...],
     declared: bool,
 ) -> MarkovNoise:
     """Sigmas, tau and, unless activities are ``declared``, how to select them, at a cost of at most
