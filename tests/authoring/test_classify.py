@@ -1,8 +1,5 @@
-"""The figures of attributes, against a count by hand.
-
-Values that look like people.
-
-What an attribute is, from its name and its figures.
+"""The figures of attributes, against a count by hand. Values that look like people. What an
+attribute is, from its name and its figures.
 """
 
 from dataclasses import replace

@@ -1,6 +1,5 @@
-"""Versions that do not change, and approvals that count only where four eyes gave them.
-
-A release under a policy that must be approved, and is not, does not begin.
+"""Versions that do not change, and approvals that count only where four eyes gave them. A release
+under a policy that must be approved, and is not, does not begin.
 """
 
 import json

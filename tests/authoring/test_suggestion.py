@@ -1,7 +1,4 @@
-"""What a suggestion says of itself where nobody said it.
-
-The file that a suggestion becomes.
-"""
+"""What a suggestion says of itself where nobody said it. The file that a suggestion becomes."""
 
 import re
 from dataclasses import replace

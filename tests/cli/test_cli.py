@@ -1,8 +1,6 @@
-"""The frame around every command: help, errors, exit codes, interruption.
-
-``spec.input`` on the command line: plan, apply, lint and ``--column``.
-
-Progress: one live line on a terminal, plain lines elsewhere, nothing twice.
+"""The frame around every command: help, errors, exit codes, interruption. ``spec.input`` on the
+command line: plan, apply, lint and ``--column``. Progress: one live line on a terminal, plain lines
+elsewhere, nothing twice.
 """
 
 import io

@@ -1,9 +1,7 @@
 """Faults from outside: ``kill -9`` at any moment, a full disk, many at once, a killed server.
 Ledger and folders come to agreement, nothing is half done, and the ledger never shows less spent
-than what was released.
-
-``CLOAKWORK_AT_ONCE`` sets how many start together. With ``CLOAKWORK_RUNS`` a hundred do, and a
-database server is killed among them.
+than what was released. ``CLOAKWORK_AT_ONCE`` sets how many start together. With ``CLOAKWORK_RUNS``
+a hundred do, and a database server is killed among them.
 """
 
 import os

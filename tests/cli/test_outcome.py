@@ -1,7 +1,5 @@
-"""What ``apply`` ends with: the outcome for the operator, with a warning where little is left.
-
-What ``apply`` says of a release that is of little use: nothing in it, or not what the policy
-names.
+"""What ``apply`` ends with: the outcome for the operator, with a warning where little is left. What
+``apply`` says of a release that is of little use: nothing in it, or not what the policy names.
 """
 
 import json

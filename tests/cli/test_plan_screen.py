@@ -1,6 +1,5 @@
-"""The first screen of ``plan``: short, complete, and true at this moment.
-
-The commands that make and use a DP profile, as a user types them.
+"""The first screen of ``plan``: short, complete, and true at this moment. The commands that make
+and use a DP profile, as a user types them.
 """
 
 import json

@@ -1,12 +1,5 @@
-"""``cloakwork policy``, as a user types it.
-
-``cloakwork policy diff`` with formats and ``--fail-on``.
-
-``cloakwork policy lint`` with waivers, formats and ``--fail-on``.
-
-``cloakwork policy suggest`` as a user types it.
-
-What other tools read: SARIF that fits its schema, and commands that obey nobody's names.
+"""``cloakwork policy`` as a user types it: formats, waivers and ``--fail-on``. What other tools
+read: SARIF that fits its schema, and commands that obey nobody's names.
 """
 
 import json

@@ -1,6 +1,5 @@
-"""The editor: faults at their lines, advice, saving, and what changed.
-
-Versions and approvals: four eyes in the pages, too.
+"""The editor: faults at their lines, advice, saving, and what changed. Versions and approvals: four
+eyes in the pages, too.
 """
 
 from pathlib import Path

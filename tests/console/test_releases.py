@@ -1,6 +1,5 @@
-"""Releases: what they say, their reports, verification, and the file to send.
-
-Attacks: what is found, and where it goes.
+"""Releases: what they say, their reports, verification, and the file to send. Attacks: what is
+found, and where it goes.
 """
 
 import io

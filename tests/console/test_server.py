@@ -1,6 +1,5 @@
-"""All pages: that they are there, ask nobody else for anything, and escape what they show.
-
-The server: where it listens, what it says, and how it ends.
+"""All pages: that they are there, ask nobody else for anything, and escape what they show. The
+server: where it listens, what it says, and how it ends.
 """
 
 import shutil

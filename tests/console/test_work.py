@@ -1,8 +1,6 @@
-"""Logs: a proposed policy, a plan, a release; and what is refused.
-
-Comparisons: what is shown, and what the ledger notes.
-
-Work in the background: its states, its end, and what an end before its time costs.
+"""Logs: a proposed policy, a plan, a release; and what is refused. Comparisons: what is shown, and
+what the ledger notes. Work in the background: its states, its end, and what an end before its time
+costs.
 """
 
 import html

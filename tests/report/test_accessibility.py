@@ -1,5 +1,4 @@
 """The pages of a report can be read by everybody: structure, contrast, small screens, paper.
-
 Structure and colours are checked on the page itself; no browser is needed.
 """
 

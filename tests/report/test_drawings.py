@@ -1,8 +1,5 @@
-"""Curves as path data: steps from left to right, scaled to the largest share.
-
-Layers of a directly-follows graph.
-
-Directly-follows graphs in pixels.
+"""Curves as path data: steps from left to right, scaled to the largest share. Layers of a directly-
+follows graph. Directly-follows graphs in pixels.
 """
 
 from hypothesis import given

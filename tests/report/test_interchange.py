@@ -1,8 +1,6 @@
 """The statement in terms of DPV: terms that exist, and never more than the statement says.
-
-Assessment results: the shape that OSCAL 1.1.2 asks for, and nothing that is not found.
-
-NIST's own schema is not among our dependencies; 0039 says with what a document was validated.
+Assessment results: the shape that OSCAL 1.1.2 asks for, and nothing that is not found. NIST's own
+schema is not among our dependencies; 0039 says with what a document was validated.
 """
 
 import json

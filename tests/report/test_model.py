@@ -1,8 +1,6 @@
-"""What the ledger tells of a release: the books before and after it, comparisons, the approval.
-
-Who is not protected follows from the unit, the released attributes and the guarantees.
-
-The published schema of reports is that of the models, and reports keep to it.
+"""What the ledger tells of a release: the books before and after it, comparisons, the approval. Who
+is not protected follows from the unit, the released attributes and the guarantees. The published
+schema of reports is that of the models, and reports keep to it.
 """
 
 import json

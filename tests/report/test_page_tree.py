@@ -1,8 +1,6 @@
-"""Pages as trees: what stands on a page, and drawings that stand alone.
-
-Pages as Markdown: complete, editable, and no markup from outside.
-
-The PDF: tagged, complete, alone, and never a program that somebody else wrote.
+"""Pages as trees: what stands on a page, and drawings that stand alone. Pages as Markdown:
+complete, editable, and no markup from outside. The PDF: tagged, complete, alone, and never a
+program that somebody else wrote.
 """
 
 import re

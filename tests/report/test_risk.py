@@ -1,6 +1,5 @@
-"""What an attack on membership found, in sentences.
-
-Figures of an attack in the internal report: of this release, checked, and nowhere else.
+"""What an attack on membership found, in sentences. Figures of an attack in the internal report: of
+this release, checked, and nowhere else.
 """
 
 import json
