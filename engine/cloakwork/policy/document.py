@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -223,8 +224,18 @@ for _kind, _pattern in SCALARS.items():
     )
 
 
+KEPT_LENGTH: Final = 20_000  # characters
+
+
 def compose_yaml(text: str) -> Node | None:
-    """The root of a document, None where it is empty; raises UnreadableText."""
+    """The root of a document, None where it is empty; raises UnreadableText. Nobody changes it:
+    the next who reads the same text gets the same nodes.
+    """
+    # A command reads a policy several times; the nodes of a hostile text would fill the memory.
+    return _composed_once(text) if len(text) <= KEPT_LENGTH else _composed(text)
+
+
+def _composed(text: str) -> Node | None:
     try:
         loader = _BoundedLoader(text)
         try:
@@ -247,6 +258,9 @@ def compose_yaml(text: str) -> Node | None:
         raise UnreadableText(
             f"is not readable as YAML: {complaint}", SourcePosition(1, 1)
         ) from None
+
+
+_composed_once = lru_cache(maxsize=16)(_composed)
 
 
 def _error_position(error: yaml.MarkedYAMLError) -> SourcePosition:
