@@ -3,8 +3,7 @@
 import os
 import re
 import signal
-import subprocess
-import sys
+import time
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
@@ -13,28 +12,23 @@ import pytest
 pytest.importorskip("uvicorn", reason="the console: pip install 'cloakwork[console]'")
 
 
-def test_it_serves_until_ctrl_c(tmp_path):
+def test_it_serves_until_ctrl_c(tmp_path, forks):
     """The link stands on standard output, and an end by Ctrl-C is no error."""
-    command = [sys.executable, "-m", "cloakwork", "console", "--no-browser", "--folder", tmp_path]
-    with subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"PYTHONUNBUFFERED": "1"},
-    ) as process:
-        assert process.stdout is not None
-        assert "works once" in process.stdout.readline()
-        link = process.stdout.readline().strip()
-        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/open\?token=[\w-]{20,}", link)
-        with urlopen(link, timeout=60) as answer:
-            assert answer.status == 200
-        with pytest.raises(HTTPError, match="403"):
-            urlopen(link, timeout=60)
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
-    assert process.returncode == 0, err
-    assert link not in out  # the second use showed another
-    assert "/open?token=" in out
-    assert "Traceback" not in err
+    fork = forks.start(["console", "--no-browser", "--folder", tmp_path])
+    deadline = time.monotonic() + 60
+    while not (fork.out.exists() and fork.out.read_text("utf-8").count("\n") == 2):
+        assert time.monotonic() < deadline, fork.err.read_text("utf-8")
+        time.sleep(0.02)
+    first, link = map(str.strip, fork.out.read_text("utf-8").splitlines())
+    assert "works once" in first
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/open\?token=[\w-]{20,}", link)
+    with urlopen(link, timeout=60) as answer:
+        assert answer.status == 200
+    with pytest.raises(HTTPError, match="403"):
+        urlopen(link, timeout=60)
+    os.kill(fork.process, signal.SIGINT)
+    assert fork.end() == 0, fork.err.read_text("utf-8")
+    shown = fork.out.read_text("utf-8").removeprefix(f"{first}\n").strip()
+    assert shown.count("/open?token=") == 2  # the second use showed another
+    assert "Traceback" not in fork.err.read_text("utf-8")
     assert list(tmp_path.iterdir()) == []
