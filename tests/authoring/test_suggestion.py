@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from authoring.sample_logs import NATURES, rich_log
@@ -73,6 +73,7 @@ def test_no_value_of_the_log_stands_in_it(goal):
     assert {value for value in values & written if len(value) > 1} <= {"true", "false", "complete"}
 
 
+@settings(max_examples=runs(12))
 @given(st.lists(st.text(max_size=20), unique=True, max_size=5))
 def test_any_name_is_kept_exactly(names):
     """A name is text, whatever characters it holds; what a policy cannot name, ``"*"`` drops."""

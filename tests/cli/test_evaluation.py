@@ -265,8 +265,8 @@ RISK = ("--quiet", "--json", "--targets", "10")
 @pytest.fixture
 def small(tmp_path):
     """Some cases of a shipped log, with an attribute whose name is hostile."""
-    kept = read_log(HOSPITAL).keep_cases(pl.Series(range(20)).to_numpy())
-    values = pl.Series("case:<script>alert(1)</script>", ["a", "b"] * 10)
+    kept = read_log(HOSPITAL).keep_cases(pl.Series(range(12)).to_numpy())
+    values = pl.Series("case:<script>alert(1)</script>", ["a", "b"] * 6)
     path = tmp_path / "small.xes"
     write_log(type(kept)(kept.events, kept.cases.with_columns(values), kept.offsets), path, "xes")
     return path
@@ -384,7 +384,7 @@ def test_errors_of_risk_are_one_line(cloakwork, small, tmp_path):
         ([missing], f"{missing}: there is no such file\n"),
         ([small, missing], f"{missing}: there is no such file or folder\n"),
         ([small, empty], f"{empty}: holds 0 logs where a release has one; "),
-        ([small, "--membership", "20"], f"{small}: "),
+        ([small, "--membership", "20"], "risk: an attack on membership makes releases anew"),
     ):
         said = cloakwork("risk", *asked, "--quiet")
         assert (said.code, said.out, said.err.count("\n")) == (1, "", 1)
@@ -394,7 +394,7 @@ def test_errors_of_risk_are_one_line(cloakwork, small, tmp_path):
 
 
 def test_membership_by_the_plan_of_a_policy(cloakwork, small, tmp_path):
-    """In the document, on the page, as a drawing, and on the screen, beside the claim."""
+    """On the page, as a drawing, and on the screen, beside the claim."""
     drawing, page = tmp_path / "m.svg", tmp_path / "m.html"
     changes = ("variants/*", "variants/threshold")
     policy = policy_like("dp-control-flow", tmp_path / "p.yaml", changes)
@@ -405,6 +405,3 @@ def test_membership_by_the_plan_of_a_policy(cloakwork, small, tmp_path):
     assert "attacking membership" in said.err
     assert drawing.read_text("utf-8").startswith("<svg")
     assert "Is the case in the log?" in page.read_text("utf-8")
-    document = RiskReport.model_validate_json(cloakwork(*asked, "--quiet", "--json").out)
-    assert document.membership is not None
-    assert document.membership.runs == 20

@@ -48,7 +48,7 @@ def test_every_example_parses(example):
     command: click.Command = cli.cloakwork_command
     parent: click.Context | None = None
     while isinstance(command, click.Group):
-        parent = click.Context(command, parent=parent)
+        parent = click.Context(command, parent=parent, **command.context_settings)
         found = command.get_command(parent, words.pop(0))
         assert found is not None
         command = found

@@ -111,7 +111,7 @@ def test_a_proposal_reads_the_log_as_the_form_says(visitor):
 
 def test_settings_beside_each_other(visitor):
     """Under differential privacy on a stand-in; charged nothing, and noted."""
-    asked = {"policy": POLICY, "log": LOG, "sweep": "epsilon=.5"}
+    asked = {"policy": POLICY, "log": LOG, "sweep": "epsilon=.5", "cases": "60"}
     job = visitor.job(visitor.send("/compare", **asked))
     assert job.state == "done", job.problem
     page = visitor.get(f"/work/{job.id}").text

@@ -46,7 +46,7 @@ def walk(log: WalkedLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     )
     assert (compared.source, len(compared.settings)) == ("stand-in", 2)
     release(first, "release")
-    assert cloakwork.risk(log.path, "release").attacks
+    assert cloakwork.risk(log.path, "release", targets=50).attacks
     assert cloakwork.make_report("release", "internal", "pdf", ledger=book).startswith(b"%PDF")
     cloakwork.pack("release", "release.zip")
 
