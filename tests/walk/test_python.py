@@ -42,7 +42,7 @@ def walk(log: WalkedLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setenv("CLOAKWORK_HOME", str(author))
     compared = cloakwork.compare(
-        log.path, added.policy, sweep={"epsilon": [0.5, 1]}, ledger=book, window=first
+        log.path, added.policy, sweep={"epsilon": [0.5, 1]}, ledger=book, window=first, cases=100
     )
     assert (compared.source, len(compared.settings)) == ("stand-in", 2)
     release(first, "release")
