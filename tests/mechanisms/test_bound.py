@@ -105,24 +105,11 @@ def test_counts_cases_of_each_variant() -> None:
     assert summary.schema == VARIANT_COUNTS_SCHEMA
 
 
-def test_merges_batches() -> None:
-    """The same variant in two batches is one row."""
-    parts = pl.concat(
-        [VariantCounts().of(log_of([["a"], [], ["b"]])), VariantCounts().of(log_of([["a"], []]))]
-    )
-    assert counted(VariantCounts().merge(parts)) == {("a",): 2, (): 2, ("b",): 1}
-
-
 def test_empty_log_has_an_empty_summary() -> None:
     """No rows, the same columns; also when nothing is merged."""
     summary = VariantCounts().of(log_of([]))
     assert summary.height == 0
     assert summary.schema == VariantCounts().merge(summary).schema == VARIANT_COUNTS_SCHEMA
-
-
-def test_a_log_of_empty_cases() -> None:
-    """One variant, the empty one."""
-    assert counted(VariantCounts().of(log_of([[], [], []]))) == {(): 3}
 
 
 def persons_of(summary: pl.DataFrame) -> dict[tuple[str, ...], dict[str | None, int]]:
@@ -150,9 +137,3 @@ def test_a_variant_is_one_row_whoever_its_cases_are_of() -> None:
     assert persons_of(nobody.of(log)) == {(): {None: 1}, ("a",): {None: 3}, ("b",): {None: 2}}
     empty = counting.of(log_of([]))
     assert_frame_equal(counting.merge(empty), empty)
-
-
-def test_the_histogram_does_not_grow_with_cases() -> None:
-    """A row a variant, and a number in it: nothing is said of each case."""
-    few, many = (VariantCounts().of(log_of([["a"], ["a", "b"]] * times)) for times in (1, 500))
-    assert few.estimated_size() == many.estimated_size()

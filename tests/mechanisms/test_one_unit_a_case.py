@@ -242,7 +242,7 @@ def releases(draw: st.DrawFn) -> tuple[pl.DataFrame, dict[str, object]]:
     return pl.DataFrame(table, names, orient="row", infer_schema_length=None), spec
 
 
-@settings(max_examples=runs(12), deadline=None)
+@settings(max_examples=runs(8), deadline=None)
 @given(asked=releases())
 def test_what_is_checked_is_what_the_file_says(asked, tmp_path_factory) -> None:
     """Column by column, type by type; and ``verify`` finds what ``apply`` found."""

@@ -100,7 +100,7 @@ def planned(declared: bool, *denied: str) -> Plan:
     )
 
 
-FLOW = ("unlisted", "no activity", "long", "long texts", "many labels")
+FLOW = ("unlisted", "no activity", "long", "many labels")
 """What is odd about the activities of a case."""
 
 PLANS = [

@@ -7,7 +7,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cloakwork.accounting.events import cost
 from cloakwork.accounting.leaf_events import leaves_of
 from cloakwork.base.costs import Composed, EpsilonDelta
 from cloakwork.base.facts import Facts, Unit
@@ -371,7 +370,6 @@ def test_the_threshold_keeps_what_one_unit_alone_has():
         event = MECHANISM.step(searching(0.3, max_cases, delta), TO_FIND).event
         spent = sum(each.delta for each in event.events if isinstance(each, EpsilonDelta))
         assert 0.9 * delta < spent <= delta
-        assert cost(event, delta * 1.5).delta <= delta * 1.5
 
 
 def test_a_threshold_within_one_unit_is_refused():

@@ -1,10 +1,9 @@
 """From noisy counts to distributions."""
 
-from itertools import product
-
 import numpy as np
 import pytest
 
+from cloakwork.mechanisms.attributes import tables
 from cloakwork.mechanisms.attributes.contributions import SIDE_WEIGHT, TableLayout
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
 from cloakwork.mechanisms.attributes.tables import (
@@ -122,15 +121,11 @@ def test_what_is_like_the_guess_is_drawn_to_it_and_what_is_not_is_kept():
     assert np.abs(found - truth)[1:].mean() < 2
 
 
-@pytest.mark.parametrize(
-    ("counts", "sigma"),
-    [
-        *product(([], [0.0], [-5.0], [-1e9, 1e9], [1e15], [-1e15]), (1e-6, 1.0, 1e9)),
-        # More than are looked at together.
-        ([0.0] * 20_100, 1.0),
-    ],
-)
-def test_nothing_overflows(counts, sigma):
+@pytest.mark.parametrize("counts", [[], [0.0], [-5.0], [-1e9, 1e9], [1e15], [-1e15], [0.0] * 120])
+@pytest.mark.parametrize("sigma", [1e-6, 1.0, 1e9])
+def test_nothing_overflows(counts, sigma, monkeypatch):
+    """Nor where there are more counts than are looked at together."""
+    monkeypatch.setattr(tables, "_MOST_ROWS", 50)
     counts = np.array(counts)
     for found in (
         expected_counts(counts, sigma),

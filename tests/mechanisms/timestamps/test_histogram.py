@@ -409,12 +409,11 @@ def test_durations_follow_the_last_activity():
 @pytest.mark.parametrize(
     ("facts", "made"),
     [
-        (DAYS, TWO_WAYS),
         (DAYS.model_copy(update={"longest_gap": timedelta(days=2)}), TWO_WAYS),
         (Facts(unit=Unit(attribute="case:who", max_cases=2)), TWO_WAYS),
         (FACTS, log_of_variants([("a",)], np.array([5]))),
     ],
-    ids=["days", "two bins", "units", "no durations"],
+    ids=["two bins", "units", "no durations"],
 )
 def test_few_bins_undeclared_facts_and_units(facts, made):
     """A grid so coarse that there are two bins; units of two cases, whose owners no step needs;

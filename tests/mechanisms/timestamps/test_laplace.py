@@ -8,7 +8,6 @@ from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -217,14 +216,6 @@ def test_case_scope_clamps_starts_and_gaps() -> None:
     assert [at(0, 1440)] == times_of_cases(released(log, BOUNDED, SILENCE))
 
 
-def test_times_beyond_the_longest_case_are_not_looked_at() -> None:
-    """Two logs that differ in the sixth time of a case give the same release."""
-    one, two = (log_of(["abcdef"], [at(0, 1, 2, 3, 4, last)]) for last in (5, 1000))
-    assert times_of_cases(released(one, BOUNDED, SILENCE)) == times_of_cases(
-        released(two, BOUNDED, SILENCE)
-    )
-
-
 def test_missing_times_come_from_noised_gaps_of_the_same_activity() -> None:
     """b takes 10 minutes wherever it is known, so it takes them here; at the beginning, so much
     before its successor.
@@ -261,17 +252,6 @@ def test_a_log_without_any_time_is_released_all_the_same() -> None:
     assert released(bare, METRIC).events.equals(bare.events)
 
 
-def test_no_time_is_missing_off_the_grid_or_out_of_order() -> None:
-    """After inserted events, deleted ones and noise a thousand times the gaps."""
-    log = log_of(["abc"] * 50, [at(None, 1, None)] * 25 + [at(0, None, 3)] * 25)
-    for goal in (METRIC, BOUNDED):
-        times = released(log, goal).events[TIMESTAMP]
-        assert times.null_count() == 0
-        assert times.dtype == pl.Datetime("us", "UTC")
-        assert (times.dt.timestamp("us") % 60_000_000 == 0).all()
-        assert (np.diff(times.dt.timestamp("us").to_numpy().reshape(50, 3), axis=1) >= 0).all()
-
-
 def test_no_case_keeps_the_pattern_of_its_gaps() -> None:
     """200 cases with four long gaps, small noise: none comes through with three of them
     unchanged.
@@ -286,24 +266,6 @@ def test_no_case_keeps_the_pattern_of_its_gaps() -> None:
     )
     same = np.diff(raw, axis=1) == np.diff(noised, axis=1)
     assert not (same.sum(axis=1) >= 3).any()
-
-
-def test_noise_beyond_the_calendar_saturates() -> None:
-    """Enormous noise on a fine grid, and raw times at the edges of the calendar."""
-    edges = [datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, tzinfo=UTC)]
-    log = log_of(["ab"] * 200, [edges] * 200)
-    goal = METRIC.model_copy(update={"epsilon": 1e-3, "shift": timedelta(days=30)})
-    times = released(log, goal, facts=Facts(grid=timedelta(microseconds=1))).events[TIMESTAMP]
-    years = times.dt.year().to_list()
-    assert times.null_count() == 0
-    assert 1677 <= min(years) <= max(years) <= 2262
-
-
-def test_a_grid_of_a_year() -> None:
-    """Coarser than everything: times collapse, nothing breaks."""
-    for goal in (METRIC, BOUNDED):
-        facts = DECLARED.model_copy(update={"grid": timedelta(days=365)})
-        assert released(log_of(["abc"] * 5), goal, facts=facts).events[TIMESTAMP].null_count() == 0
 
 
 CASES = st.lists(st.lists(st.integers(-1000, 1000), max_size=12), max_size=8)

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from cloakwork.accounting.events import cost
 from cloakwork.base.costs import NonPrivate, guessing_advantage
 from cloakwork.base.facts import Facts, Unit
-from cloakwork.errors import MechanismError
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.mechanisms.base import Offer, Refusal
+from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.variants.amun import VariantAmun
 from cloakwork.mechanisms.variants.threshold import least_threshold, threshold_event
 from cloakwork.noise import reproducible, secret
@@ -81,19 +80,6 @@ def test_without_a_domain_it_is_the_threshold_and_says_so():
         least_threshold(1.0, 1e-4, 1, None)
     )
     assert answer.params.advantage == guessing_advantage(1.0, 1e-4)
-
-
-def test_what_is_missing_is_named():
-    """No domain and no delta; a variant twice; an empty one; a domain that is none."""
-    answer = AMUN.offer(goal(epsilon=1.0), Facts(), {})
-    assert isinstance(answer, Refusal)
-    assert (answer.kind, answer.needs) == ("needs", ("guarantees[].delta",))
-    for variants in ([["a"], ["a"]], [[]], [], "a", [["a", 3]]):
-        answer = AMUN.offer(goal(epsilon=1.0), Facts(), {"variants": variants})
-        assert isinstance(answer, Refusal), variants
-        assert answer.kind == "misconfigured"
-    with pytest.raises(MechanismError, match="variants"):
-        run_mechanism("variants/amun", log_of([["a"]]), epsilon=1.0)
 
 
 @given(st.sets(st.text("abc", max_size=5).map(tuple), max_size=12))

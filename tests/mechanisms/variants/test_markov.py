@@ -13,13 +13,13 @@ from cloakwork.accounting.events import cost
 from cloakwork.accounting.leaf_events import leaves_of
 from cloakwork.base.arrays import Ints
 from cloakwork.base.costs import Composed, DiscreteGaussian, DiscreteLaplace, Repeated
-from cloakwork.base.facts import Facts, Unit
+from cloakwork.base.facts import Facts
 from cloakwork.engines.measured import measured_of
-from cloakwork.errors import MechanismError, PlanUnsound
+from cloakwork.errors import PlanUnsound
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Books, Cases, Entries, Kernel, Laplace, vector_event, vectors_of
 from cloakwork.kernel.vectors import Sums
-from cloakwork.mechanisms.base import Offer, PartOfGoal, Refusal
+from cloakwork.mechanisms.base import Offer, PartOfGoal
 from cloakwork.mechanisms.variants.markov import VariantMarkov
 from cloakwork.mechanisms.variants.markov_params import (
     MOST_CELLS,
@@ -89,53 +89,6 @@ def test_what_is_asked_is_what_the_event_lists(facts: Facts) -> None:
         for event in (recorded, VariantMarkov().step(offer.params, facts).event)
     )
     assert spent == charged
-
-
-def test_the_budget_can_be_split_otherwise() -> None:
-    """All on the frequent variants lowers their threshold; nonsense is refused."""
-    usual = VariantMarkov().offer(goal(), Facts(alphabet=("a",)), {})
-    other = VariantMarkov().offer(
-        goal(), Facts(alphabet=("a",)), {"shares": [0.9, 0.02, 0.01, 0.03, 0.02, 0.02]}
-    )
-    assert isinstance(usual, Offer)
-    assert isinstance(other, Offer)
-    assert other.params.tau < 0.8 * usual.params.tau
-    assert cost(VariantMarkov().step(other.params, Facts()).event, 1e-4).epsilon == pytest.approx(
-        1, rel=0.01
-    )
-    for wrong in ([1, 1], [1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 0]):
-        assert isinstance(
-            VariantMarkov().offer(goal(), Facts(alphabet=("a",)), {"shares": wrong}), Refusal
-        )
-
-
-def test_needs_a_delta() -> None:
-    """For the frequent variants."""
-    refusal = VariantMarkov().offer(goal(delta=0.0), Facts(alphabet=("a",)), {})
-    assert isinstance(refusal, Refusal)
-    assert refusal.needs == ("guarantees[].delta",)
-    with pytest.raises(
-        MechanismError, match=r"option sharpness: input should be greater than or equal to 1"
-    ):
-        run_mechanism(
-            "variants/markov", log_of([]), epsilon=1.0, delta=1e-4, alphabet=("a",), sharpness=0.5
-        )
-
-
-@pytest.mark.parametrize("epsilon", [0.01, 1.0, 30.0])
-@pytest.mark.parametrize("max_cases", [1, 4])
-@pytest.mark.parametrize("alphabet", [("a", "b"), None])
-def test_costs_at_most_what_was_asked(
-    epsilon: float, max_cases: int, alphabet: tuple[str, ...] | None
-) -> None:
-    """And nearly all of it where noise is needed at all."""
-    facts = Facts(alphabet=alphabet, unit=Unit(attribute="case:p", max_cases=max_cases))
-    offer = VariantMarkov().offer(goal(epsilon), facts, {})
-    assert isinstance(offer, Offer)
-    spent = cost(VariantMarkov().step(offer.params, facts).event, 1e-4)
-    assert spent.epsilon <= epsilon
-    assert spent.delta <= 1e-4
-    assert epsilon > 20 or spent.epsilon > 0.99 * epsilon
 
 
 def test_with_little_noise_frequent_variants_and_their_numbers_stay() -> None:
