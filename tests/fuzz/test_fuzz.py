@@ -2,12 +2,13 @@
 what a second reader reads.
 
 A few hundred inputs; ``CLOAKWORK_RUNS=20000`` for as many of each log format and a tenth as many
-policies. The inputs follow from their seeds: ``python -m fuzz.worker csv 17 1`` (with ``engine``
-and ``tests`` on PYTHONPATH) repeats one.
+policies. The inputs follow from their seeds: ``echo csv 17 | python -m fuzz.worker`` (with
+``engine`` and ``tests`` on PYTHONPATH) repeats one.
 """
 
 import json
 import os
+import select
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -25,52 +26,68 @@ INPUTS = {"xes": runs(80), "csv": runs(120), "parquet": runs(100), "policy": run
     "other": runs(60),
 }
 AT_A_TIME = 500
+"""Inputs of one process, so that what one of them leaves in memory is not counted for ever."""
+
 PATIENCE = 300
-"""Seconds that a worker may take over its inputs before it is stopped, on a machine that does much
-else.
-"""
+"""Seconds that a process may take over one input, on a machine that does much else."""
 
 
-def results(kind: str, first: int, count: int, errors: Path) -> Iterator[dict[str, Any]]:
-    """What became of each input; a worker that dies is a finding, and the next goes on behind the
-    input it died of.
+class Worker:
+    """A process that runs inputs; where one ends it, that is a finding, and a new process goes on
+    with the next.
     """
-    while count > 0:
-        some = min(count, AT_A_TIME)
-        lines = _worked(kind, first, some, errors)
-        done = [line for line in lines if "said" in line]
-        yield from done
-        begun = max((line["begins"] for line in lines if "begins" in line), default=first)
-        if len(done) < some:
-            yield {"seed": begun, "said": "the process died", "seconds": 0.0, "peak": 0.0}
-            some = begun - first + 1
-        first, count = first + some, count - some
+
+    def __init__(self, errors: Path) -> None:
+        self._errors = errors.open("wb")  # polars prints the panics that it raises
+        self._process: subprocess.Popen[bytes] | None = None
+        self._done = 0
+
+    def result(self, kind: str, seed: int) -> dict[str, Any]:
+        """What became of one input."""
+        if self._process is None or self._done == AT_A_TIME:
+            self.close()
+            path = os.pathsep.join([str(ROOT / "engine"), str(ROOT / "tests")])
+            self._done = 0
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "fuzz.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                env={**os.environ, "PYTHONPATH": path},
+            )
+        self._done += 1
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(f"{kind} {seed}\n".encode())
+        self._process.stdin.flush()
+        answers, _, _ = select.select([self._process.stdout], [], [], PATIENCE)
+        line = self._process.stdout.readline() if answers else b""
+        if line.endswith(b"\n"):
+            return json.loads(line)
+        self.close()
+        return {"seed": seed, "said": "the process died", "seconds": 0.0, "peak": 0.0}
+
+    def close(self) -> None:
+        """No more inputs for this process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
 
 
-def _worked(kind: str, first: int, count: int, errors: Path) -> list[dict[str, Any]]:
-    path = os.pathsep.join([str(ROOT / "engine"), str(ROOT / "tests")])
-    command = [sys.executable, "-m", "fuzz.worker", kind, str(first), str(count)]
-    patience = max(PATIENCE, count * SECONDS / 5)
-    with errors.open("wb") as err:  # polars prints the panics that it raises
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=err, env={**os.environ, "PYTHONPATH": path}
-        )
-        try:
-            out, _ = process.communicate(timeout=patience)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            out, _ = process.communicate()
-    whole = out.decode().rpartition("\n")[0]
-    return [json.loads(line) for line in whole.splitlines()]
+@pytest.fixture(scope="module")
+def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+    """One for all kinds of inputs."""
+    made = Worker(tmp_path_factory.mktemp("fuzz") / "errors")
+    yield made
+    made.close()
 
 
 @pytest.mark.parametrize("kind", sorted(INPUTS))
-def test_no_input_breaks_a_reader(kind: str, tmp_path: Path) -> None:
+def test_no_input_breaks_a_reader(kind: str, worker: Worker) -> None:
     """Every input is accepted or refused in words; within the bounds; accepted alike by a second
     reader.
     """
-    found = list(results(kind, 0, INPUTS[kind], tmp_path / "errors"))
-    assert len(found) == INPUTS[kind]
+    found = [worker.result(kind, seed) for seed in range(INPUTS[kind])]
     faults = [
         result
         for result in found

@@ -1,9 +1,9 @@
 """Runs the fuzzer's inputs one by one, in a process of its own: what happens to it then harms no
 test.
 
-    python -m fuzz.worker KIND FIRST COUNT
+    echo KIND SEED | python -m fuzz.worker
 
-Prints a line before each input and one after it, as JSON.
+Reads an input a line, and prints what became of it, a line of JSON.
 """
 
 import json
@@ -174,12 +174,11 @@ def one(kind: str, seed: int, folder: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run the inputs that the command line names."""
-    kind, first, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    """Run the inputs that standard input names."""
     with tempfile.TemporaryDirectory() as folder:
-        for seed in range(first, first + count):
-            print(json.dumps({"begins": seed}), flush=True)
-            print(json.dumps(one(kind, seed, Path(folder))), flush=True)
+        for line in sys.stdin:
+            kind, seed = line.split()
+            print(json.dumps(one(kind, int(seed), Path(folder))), flush=True)
 
 
 if __name__ == "__main__":

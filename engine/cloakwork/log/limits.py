@@ -121,6 +121,23 @@ def refuse_unpacked(
         )
 
 
+def refuse_columns(
+    path: Path,
+    what: str,
+    columns: int,
+    limits: Limits,
+    line: int | None = None,
+) -> None:
+    """Raise ``LogError`` where ``what``, a part of a file, has more columns than it may."""
+    if columns > limits.attributes:
+        raise LogError(
+            path,
+            f"{what} has {columns:,} columns, the limit is {limits.attributes:,}",
+            line=line,
+            hint=raising("attributes", columns),
+        )
+
+
 def raising(limit: str, least: int) -> str:
     """The remedy that refusals name: ``limit`` as users write it, and a value that may do."""
     text = size_text(least)

@@ -23,11 +23,8 @@ from cloakwork.log.eventlog import EventLog, notes_on_cases
 from cloakwork.log.formats.column_names import ColumnNames
 from cloakwork.log.formats.row_source import ReadRequest, collected
 from cloakwork.log.formats.tables import (
-    OVERSIZED,
     FileTable,
     TableSource,
-    counted_notes,
-    texts_within,
 )
 from cloakwork.log.table import row_place
 from cloakwork.mechanisms.steps import Aggregate
@@ -165,13 +162,8 @@ class BatchMaking:
         # Rows come sorted, so equal numbers are neighbours.
         if (numbers.diff(null_behavior="drop") == 0).any():
             raise _not_numbered(self.label)
-        path, request = Path(self.label), self.request
-        limited, oversized = texts_within(
-            path, self._columns(frame), request.bounds, request.on_excess
-        )
-        table = FileTable(path, limited, lambda row: int(numbers[row]) + 1)
-        notes = counted_notes((oversized, OVERSIZED))
-        log = collected(TableSource(table, self.names, request, notes))
+        table = FileTable(Path(self.label), self._columns(frame), lambda row: int(numbers[row]) + 1)
+        log = collected(TableSource(table, self.names, self.request))
         # Conflicts are told by the row of the whole source, not by that of this batch.
         found = {
             name: int(numbers[int(place.removeprefix("row ")) - 1])

@@ -36,9 +36,9 @@ from cloakwork.log.formats.tables import (
     counted_notes,
     flat_table,
     require_same_columns,
-    texts_within,
 )
-from cloakwork.log.limits import Limits, raising
+from cloakwork.log.formats.xes_write import Attribute, Extension
+from cloakwork.log.limits import Limits, refuse_columns
 
 _WRITTEN: Final = "%Y-%m-%dT%H:%M:%S%.6f+00:00"
 _DECIMAL_COMMA: Final = r"^-?(?:0|[1-9][0-9]*|[1-9][0-9]{0,2}(?:\.[0-9]{3})+),[0-9]+$"
@@ -137,22 +137,14 @@ class CsvSource:
             return found.line(int(rows[row]))
 
         kept = table[list(names.kept)]
-        checked, oversized = texts_within(
-            path,
-            kept,
-            request.bounds,
-            request.on_excess,
-            line_of,
-        )
-        evidence.oversized += oversized
         if request.written.decimal == ",":
             # With a decimal comma ``1.234`` is a code, or a thousand: no number to be inferred.
             free = [name for name, full in names.kept.items() if full not in request.spelt]
-            with_points = [name for name in free if has_points_alone(values_of(checked, name))]
+            with_points = [name for name in free if has_points_alone(values_of(kept, name))]
             evidence.as_text |= {names.kept[name] for name in with_points}
-            checked = with_decimal_points(checked, free)
+            kept = with_decimal_points(kept, free)
         numbers = None if names.row_number is None else values_of(table, names.row_number)
-        return evidence.take(FileTable(path, checked, line_of, first_row, numbers))
+        return evidence.take(FileTable(path, kept, line_of, first_row, numbers))
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,14 +239,7 @@ def read_header(
             hint="name the columns there",
         )
     # Counted before it is split: a forged header may name millions of columns.
-    width = int(found.separators[0]) + 1
-    if width > limits.attributes:
-        raise LogError(
-            path,
-            f"the file has {width:,} columns, the limit is {limits.attributes:,}",
-            line=1,
-            hint=raising("attributes", width),
-        )
+    refuse_columns(path, "the file", int(found.separators[0]) + 1, limits, line=1)
     header = [name.decode() for name in split_fields(found.data[: found.ends[0]], separator)]
     require_own_names(path, header)
     return header
@@ -354,11 +339,14 @@ def field_texts(values: pl.Series) -> pl.Series:
     return values.cast(pl.String)
 
 
-def write_csv(log: EventLog, path: Path) -> None:
+def write_csv(
+    log: EventLog,
+    path: Path,
+    annotations: tuple[Attribute, ...] = (),
+    extensions: tuple[Extension, ...] = (),
+) -> None:
     """Write ``log`` as CSV (RFC 4180), packed by gzip when ``path`` ends in ``.gz``; times in UTC
-    with their offset.
-
-    ``OSError`` when it cannot be written.
+    with their offset. There is no place for ``annotations``. ``OSError`` when it cannot be written.
     """
     table = flat_table(log, path)
     typed = [name for name, kind in table.schema.items() if kind != pl.String]

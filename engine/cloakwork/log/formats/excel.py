@@ -21,14 +21,8 @@ from cloakwork.log.formats.apart import require_workbook
 from cloakwork.log.formats.column_names import column_names, require_own_names
 from cloakwork.log.formats.row_source import Reader, ReadRequest
 from cloakwork.log.formats.source import require_bytes
-from cloakwork.log.formats.tables import (
-    OVERSIZED,
-    FileTable,
-    TableSource,
-    counted_notes,
-    texts_within,
-)
-from cloakwork.log.limits import Limits, raising, refuse_unpacked
+from cloakwork.log.formats.tables import FileTable, TableSource, counted_notes
+from cloakwork.log.limits import Limits, refuse_columns, refuse_unpacked
 
 if TYPE_CHECKING:
     from fastexcel import ExcelReader
@@ -183,22 +177,9 @@ def _rows_of_sheet(
         columns[name] = values
         if values.dtype != pl.String:
             texts[name] = values_of(spelt, name)
-    checked, oversized = texts_within(
-        path,
-        pl.DataFrame(columns),
-        request.bounds,
-        request.on_excess,
-        line_of,
-    )
-    notes = counted_notes(
-        (len(header) - len(named), "columns without a name, left out"), (oversized, OVERSIZED)
-    )
-    return TableSource(
-        FileTable(path, checked, line_of, texts=texts),
-        names,
-        request,
-        notes,
-    )
+    table = FileTable(path, pl.DataFrame(columns), line_of, texts=texts)
+    notes = counted_notes((len(header) - len(named), "columns without a name, left out"))
+    return TableSource(table, names, request, notes)
 
 
 def chosen_sheet(
@@ -243,14 +224,7 @@ def _header(
             f"the sheet '{shown(sheet)}' is empty",
             hint="name another sheet",
         )
-    if first.width > limits.attributes:
-        said = f"the sheet has {first.width:,} columns, the limit is {limits.attributes:,}"
-        raise LogError(
-            path,
-            said,
-            line=1,
-            hint=raising("attributes", first.width),
-        )
+    refuse_columns(path, "the sheet", first.width, limits, line=1)
     header = [str(cell or "") for cell in first.row(0)]
     require_own_names(path, header)
     absolute = [column.absolute_index for column in read.selected_columns]

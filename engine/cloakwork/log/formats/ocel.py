@@ -34,15 +34,9 @@ from cloakwork.log.formats.column_names import ColumnNames
 from cloakwork.log.formats.kinds import Kind, cast_to_kind, joined_declared, round_trips
 from cloakwork.log.formats.row_source import Reader, ReadRequest
 from cloakwork.log.formats.source import LogStream, empty_file, format_of, require_bytes
-from cloakwork.log.formats.tables import (
-    OVERSIZED,
-    FileTable,
-    TableSource,
-    counted_notes,
-    texts_within,
-)
+from cloakwork.log.formats.tables import FileTable, TableSource, counted_notes
 from cloakwork.log.formats.written_times import WrittenTimes
-from cloakwork.log.limits import Limits, current_limits, raising, refuse_unpacked
+from cloakwork.log.limits import Limits, current_limits, raising, refuse_columns, refuse_unpacked
 
 _KINDS_IN_JSON: Final[dict[str, Kind]] = {
     "string": "text",
@@ -338,13 +332,7 @@ class _Database:
 
     def _attributes_of(self, table: str) -> dict[str, Kind]:
         columns = self._columns_of(table)
-        if len(columns) > self._limits.attributes:
-            said = f"a table has {len(columns):,} columns, the limit is {self._limits.attributes:,}"
-            raise LogError(
-                self._path,
-                said,
-                hint=raising("attributes", len(columns)),
-            )
+        refuse_columns(self._path, "a table", len(columns), self._limits)
         return {
             name: _KINDS_IN_SQLITE.get(kind, "text")
             for name, kind in columns.items()
@@ -510,16 +498,10 @@ def _flattened(
         if not round_trips(spelt, values):
             texts[name] = spelt
     frame = pl.DataFrame([values.alias(name) for name, values in table.items()])
-    checked, oversized = texts_within(path, frame, request.bounds, request.on_excess)
-    notes = (*_losses(found, chosen, cases, rows), *counted_notes((oversized, OVERSIZED)))
     names = ColumnNames({name: name for name in table}, ())
     exact = frozenset(table) - texts.keys() - {TIMESTAMP}
-    return TableSource(
-        FileTable(path, checked, texts=texts, exact=exact),
-        names,
-        request,
-        notes,
-    )
+    flat = FileTable(path, frame, texts=texts, exact=exact)
+    return TableSource(flat, names, request, _losses(found, chosen, cases, rows))
 
 
 def _attributes(
@@ -626,14 +608,14 @@ def _losses(
     chosen: str,
     cases: pl.DataFrame,
     rows: pl.DataFrame,
-) -> Iterator[str]:
+) -> tuple[str, ...]:
     copies = rows.group_by("event").len()
     copied = copies.filter(pl.col("len") > 1)["len"].to_list()
     kind = f"'{shown(chosen)}'"
     others = found.objects.height - cases.height
     without_events = cases.height - rows["object"].n_unique()
     known = found.objects.select("object")
-    counted = (
+    counted = counted_notes(
         (len(copied), f"events of several objects of type {kind}, copied into the case of each"),
         (max(copied, default=0), "cases that one event is in, at most"),
         (found.events.height - copies.height, f"events of no object of type {kind}, left out"),
@@ -646,5 +628,4 @@ def _losses(
         ),
         (found.repeated_events, "events given again with time and values; the last row counts"),
     )
-    yield f"the log was flattened: each object of type {kind} is a case"
-    yield from (f"{what}: {count}" for count, what in counted if count)
+    return (f"the log was flattened: each object of type {kind} is a case", *counted)

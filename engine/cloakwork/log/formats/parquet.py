@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Final
@@ -33,9 +34,9 @@ from cloakwork.log.formats.tables import (
     counted_notes,
     flat_table,
     require_same_columns,
-    texts_within,
 )
-from cloakwork.log.limits import RATIO_FROM, Limits, raising
+from cloakwork.log.formats.xes_write import Attribute, Extension, utc_text
+from cloakwork.log.limits import RATIO_FROM, Limits, raising, refuse_columns
 
 LEAST_ROWS: Final = 4096
 """In a chunk, however wide the table is."""
@@ -68,10 +69,7 @@ class ParquetSource:
             with _as_unreadable(path), any_zone():
                 schemas.append(dict(pl.read_parquet_schema(path)))
                 # Before any row is read: a forged schema may name millions of columns.
-                width, most = len(schemas[-1]), request.bounds.attributes
-                if width > most:
-                    said = f"the file has {width:,} columns, the limit is {most:,}"
-                    raise LogError(path, said, hint=raising("attributes", width))
+                refuse_columns(path, "the file", len(schemas[-1]), request.bounds)
                 height = pl.scan_parquet(path).select(pl.len()).collect().item()
             self._heights.append(height)
         header = list(schemas[0])
@@ -169,15 +167,8 @@ class ParquetSource:
             if self._names.kept[name] in request.text and not is_odd:
                 values = values.cast(pl.String)
             read[name] = values
-        checked, oversized = texts_within(
-            path,
-            pl.DataFrame(read),
-            request.bounds,
-            request.on_excess,
-        )
-        self._evidence.oversized += oversized
         numbers = None if row_number is None else values_of(frame, row_number)
-        return FileTable(path, checked, first_row=first_row, numbers=numbers)
+        return FileTable(path, pl.DataFrame(read), first_row=first_row, numbers=numbers)
 
 
 READER: Final = Reader(ParquetSource, ("columns", "time_format", "time_zone"))
@@ -186,12 +177,25 @@ READER: Final = Reader(ParquetSource, ("columns", "time_format", "time_zone"))
 def write_parquet(
     log: EventLog,
     path: Path,
-    metadata: Mapping[str, str],
+    annotations: tuple[Attribute, ...] = (),
+    extensions: tuple[Extension, ...] = (),
 ) -> None:
-    """Write ``log`` as Parquet with ``metadata`` in its footer. ``OSError`` when it cannot be
-    written.
+    """Write ``log`` as Parquet with ``annotations`` in its footer, as pairs of path and text.
+    ``OSError`` when it cannot be written.
     """
-    flat_table(log, path).write_parquet(path, metadata=dict(metadata) or None)
+    metadata = dict(_paths_and_texts(annotations))
+    flat_table(log, path).write_parquet(path, metadata=metadata or None)
+
+
+def _paths_and_texts(
+    annotations: tuple[Attribute, ...], above: str = ""
+) -> Iterator[tuple[str, str]]:
+    for each in annotations:
+        path = f"{above}/{each.key}" if above else each.key
+        value = utc_text(each.value) if isinstance(each.value, datetime) else each.value
+        if value is not None:
+            yield path, str(value)
+        yield from _paths_and_texts(each.children, path)
 
 
 @contextmanager

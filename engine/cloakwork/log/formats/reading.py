@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import Final, TypedDict, Unpack
 
@@ -15,7 +14,7 @@ from cloakwork.log.formats.options import InputFormat, InputOptions
 from cloakwork.log.formats.parquet import write_parquet
 from cloakwork.log.formats.row_source import Reader, ReadRequest, RowSource, collected
 from cloakwork.log.formats.source import Format, files_of, format_of
-from cloakwork.log.formats.xes_write import Attribute, Extension, utc_text, write_xes
+from cloakwork.log.formats.xes_write import Attribute, Extension, write_xes
 from cloakwork.log.limits import Limits, OnExcess
 
 READERS: Final[dict[InputFormat, Reader]] = {
@@ -25,6 +24,12 @@ READERS: Final[dict[InputFormat, Reader]] = {
     "excel": excel.READER,
     "ocel-json": ocel.READERS["ocel-json"],
     "ocel-sqlite": ocel.READERS["ocel-sqlite"],
+}
+Writer = Callable[[EventLog, Path, tuple[Attribute, ...], tuple[Extension, ...]], None]
+WRITERS: Final[dict[Format, Writer]] = {
+    "xes": write_xes,
+    "csv": write_csv,
+    "parquet": write_parquet,
 }
 _ANYTHING: Final = ReadRequest()
 
@@ -135,28 +140,8 @@ def write_log(
     """
     file = Path(path)
     try:
-        if format == "xes":
-            write_xes(log, file, annotations, extensions)
-        elif format == "csv":
-            write_csv(log, file)
-        else:
-            write_parquet(log, file, dict(_path_and_text_pairs(annotations)))
+        WRITERS[format](log, file, annotations, extensions)
     except OSError as error:
         raise OutputError(
             f"{file}: cannot be written ({error.strerror or error}); check the path and the disk"
         ) from None
-
-
-def _path_and_text_pairs(
-    annotations: tuple[Attribute, ...], above: str = ""
-) -> list[tuple[str, str]]:
-    pairs: list[tuple[str, str]] = []
-    for attribute in annotations:
-        name = f"{above}/{attribute.key}" if above else attribute.key
-        value = attribute.value
-        if isinstance(value, datetime):
-            value = utc_text(value)
-        if value is not None:
-            pairs.append((name, str(value)))
-        pairs += _path_and_text_pairs(attribute.children, name)
-    return pairs

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from cloakwork.base.arrays import Ints
-from cloakwork.base.naming import ACTIVITY, CASE_ID, TIMESTAMP, values_of
+from cloakwork.base.naming import ACTIVITY, CASE_ID, TIMESTAMP, named
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats.kinds import TYPES, Kind, read_kind
 from cloakwork.log.formats.options import InputOptions
@@ -345,11 +345,17 @@ def joined_findings(found: Sequence[Findings]) -> Findings:
     )
 
 
+def text_columns(table: pl.DataFrame) -> list[str]:
+    """The columns that hold texts, whatever polars keeps them as."""
+    kinds = (pl.String, pl.Categorical, pl.Enum)
+    return [name for name, kind in table.schema.items() if kind in kinds]
+
+
 def text_bytes(table: pl.DataFrame) -> Ints:
     """How many bytes of text each row holds: int64."""
-    sizes = np.zeros(table.height, np.int64)
-    for name, kind in table.schema.items():
-        if kind in (pl.String, pl.Categorical, pl.Enum):
-            texts = values_of(table, name).cast(pl.String)
-            sizes += texts.str.len_bytes().fill_null(0).to_numpy().astype(np.int64)
-    return sizes
+    texts = text_columns(table)
+    if not texts:
+        return np.zeros(table.height, np.int64)
+    sizes = named(*texts).as_expr().cast(pl.String).str.len_bytes().cast(pl.Int64)
+    # In one query for all columns: one for each takes most of the time that a small file takes.
+    return table.select(pl.sum_horizontal(sizes)).to_series().to_numpy()

@@ -105,42 +105,26 @@ class LogStream:
         self._raw.close()
 
 
+_DAMAGED: Final = "download or copy the file again"
+_FAULTS: Final[dict[type[Exception], tuple[str, str]]] = {
+    FileNotFoundError: ("there is no such file", "check the path"),
+    IsADirectoryError: ("this is a folder", "name one log file inside it"),
+    PermissionError: ("the file may not be read", "grant read permission on it"),
+    EOFError: ("the gzip file breaks off before its end", _DAMAGED),
+}
+"""What is wrong, and what to do."""
+
+
 @contextmanager
 def _as_log_error(path: Path) -> Iterator[None]:
     try:
         yield
-    except FileNotFoundError:
-        raise LogError(path, "there is no such file", hint="check the path") from None
-    except IsADirectoryError:
-        raise LogError(
-            path,
-            "this is a folder",
-            hint="name one log file inside it",
-        ) from None
-    except PermissionError:
-        raise LogError(
-            path,
-            "the file may not be read",
-            hint="grant read permission on it",
-        ) from None
-    except EOFError:
-        raise LogError(
-            path,
-            "the gzip file breaks off before its end",
-            hint="download or copy the file again",
-        ) from None
     except (gzip.BadGzipFile, zlib.error) as error:
-        raise LogError(
-            path,
-            f"the gzip file is damaged ({error})",
-            hint="download or copy the file again",
-        ) from None
-    except OSError as error:
-        raise LogError(
-            path,
-            f"the file cannot be read ({error.strerror or error})",
-            hint="check the disk and the path",
-        ) from None
+        raise LogError(path, f"the gzip file is damaged ({error})", hint=_DAMAGED) from None
+    except (OSError, EOFError) as error:
+        said = f"the file cannot be read ({getattr(error, 'strerror', None) or error})"
+        said, hint = _FAULTS.get(type(error), (said, "check the disk and the path"))
+        raise LogError(path, said, hint=hint) from None
 
 
 def format_of(path: Path) -> InputFormat:

@@ -14,7 +14,7 @@ import polars as pl
 
 from cloakwork.base.arrays import Ints
 from cloakwork.base.errors import LogError, OutputError
-from cloakwork.base.naming import values_of
+from cloakwork.base.naming import named, values_of
 from cloakwork.base.text import shown
 from cloakwork.log.eventlog import (
     ACTIVITY,
@@ -38,10 +38,10 @@ from cloakwork.log.formats.row_source import (
     columns_of,
     joined_rows,
     nulls,
+    text_columns,
 )
 from cloakwork.log.formats.source import too_long
 from cloakwork.log.formats.written_times import ISO_TIMES, WrittenTimes, unreadable_time
-from cloakwork.log.limits import Limits, OnExcess
 from cloakwork.log.table import FlatTable, SourceSpelling, row_place
 from cloakwork.log.times import TIME_HINT, ParsedTimes, outside_calendar
 
@@ -82,7 +82,7 @@ class TableEvidence:
     """What a table's stretches say, one after the other: of its columns, and of irregularities.
 
     ``infers``: columns hold texts whose types are to be found; ``as_text``: those (by full names)
-    that stay texts; ``oversized``: how many values were left out.
+    that stay texts.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class TableEvidence:
     ) -> None:
         self.names, self.request, self.infers = names, request, infers
         self.as_text: set[str] = set()
-        self.oversized = self.rows = 0
+        self.rows = self._oversized = 0
         self._numbers = {name: str(place) for place, name in enumerate(names.kept.values())}
         self._kinds: dict[str, Kind] = {}
         self._dtypes: dict[str, pl.DataType] = {}
@@ -106,7 +106,7 @@ class TableEvidence:
 
     def take(self, table: FileTable) -> RawChunk:
         """The next stretch as rows. ``LogError`` for a value that no log holds."""
-        frame = table.frame.rename(self.names.kept)
+        frame = self._within_limits(table).rename(self.names.kept)
         texts = {self.names.kept[name]: text for name, text in table.texts.items()}
         self._exact |= {self.names.kept[name] for name in table.exact}
         times = [name for name in frame.columns if name in (TIMESTAMP, self.request.timestamp)]
@@ -157,7 +157,7 @@ class TableEvidence:
             file_notes=(
                 *self.names.notes,
                 *notes,
-                *counted_notes((self.oversized, OVERSIZED)),
+                *counted_notes((self._oversized, OVERSIZED)),
                 *notes_on_dropped(path, self._dropped),
             ),
             counted=counted_notes(*counted),
@@ -166,6 +166,27 @@ class TableEvidence:
             required=self.names.mapped - frozenset(self.request.varying),
             numbered=None if row_number is None else (path, row_number),
         )
+
+    def _within_limits(self, table: FileTable) -> pl.DataFrame:
+        """The columns of a stretch, texts over the limit missing; or they are refused."""
+        frame, request = table.frame, self.request
+        texts, most = text_columns(frame), request.bounds.value_size
+        if not texts:
+            return frame
+        # In one query, which finds nothing in most logs; only then column by column.
+        longest = frame.select(named(*texts).as_expr().cast(pl.String).str.len_bytes().max())
+        cut: list[pl.Series] = []
+        for name in texts:
+            if (values_of(longest, name)[0] or 0) <= most:
+                continue
+            values = values_of(frame, name)
+            over = (values.cast(pl.String).str.len_bytes() > most).fill_null(False)
+            if request.on_excess == "refuse":
+                row = int(over.arg_max() or 0)
+                raise too_long(table.path, name, request.bounds, table.line(row))
+            self._oversized += int(over.sum())
+            cut.append(values.set(over, None).alias(name))
+        return frame.with_columns(cut)
 
     def _stored(
         self,
@@ -180,24 +201,15 @@ class TableEvidence:
             return self._read_times(table, name, values), None
         if self.infers and name not in self.request.spelt:
             return self._inferred(name, values)
+        simple = to_simple_type(table.path, name, values, self.request.times, table.first_row)
         is_decimal = isinstance(values.dtype, pl.Decimal)
-        if name not in (CASE_ID, ACTIVITY) and (is_decimal or values.dtype in WIDE):
-            kind: Kind = "float" if is_decimal else "int"
-            texts = values.cast(pl.String)
-            # What a float would not keep exactly becomes text.
-            if not is_exact(values):
-                self._kinds[name] = "text"
-                return texts, None
-            self._kinds[name] = joined_kinds(self._kinds.get(name, kind), kind)
-            return values.cast(TYPES[kind]), texts if is_decimal else None
-        simple = to_simple_type(
-            table.path,
-            name,
-            values,
-            self.request.times,
-            table.first_row,
-        )
-        return simple, None
+        may_not_fit = is_decimal or values.dtype in WIDE
+        if simple is None or not may_not_fit or name in (CASE_ID, ACTIVITY):
+            return simple, None
+        # Whether all stretches stay numbers shows only behind the last.
+        kind: Kind = "text" if simple.dtype == pl.String else "float" if is_decimal else "int"
+        self._kinds[name] = joined_kinds(self._kinds.get(name, kind), kind)
+        return simple, values.cast(pl.String) if kind == "float" else None
 
     def _inferred(self, name: str, texts: pl.Series) -> tuple[pl.Series, pl.Series | None]:
         """A column of texts as what these are, as far as what came before allows it."""
@@ -607,34 +619,6 @@ def _as_utc(
     if isinstance(times.dtype, pl.Datetime) and times.dtype.time_zone:
         return ParsedTimes(times.cast(TIME_TYPE), 0)
     return written.localised(times)
-
-
-def texts_within(
-    path: Path,
-    frame: pl.DataFrame,
-    limits: Limits,
-    on_excess: OnExcess,
-    line_of: Callable[[int], int] | None = None,
-) -> tuple[pl.DataFrame, int]:
-    """The same table, texts over the limit missing, and how many were; ``LogError`` where they are
-    refused.
-    """
-    within: dict[str, pl.Series] = {}
-    count = 0
-    for name, dtype in frame.schema.items():
-        values = values_of(frame, name)
-        within[name] = values
-        if dtype not in (pl.String, pl.Categorical, pl.Enum):
-            continue
-        over = values.cast(pl.String).str.len_bytes() > limits.value_size
-        if not over.any():
-            continue
-        if on_excess == "refuse":
-            row = int(over.fill_null(False).arg_max() or 0)
-            raise too_long(path, name, limits, line_of(row) if line_of else None)
-        within[name] = values.set(over.fill_null(False), None)
-        count += int(over.sum())
-    return pl.DataFrame(within), count
 
 
 def require_same_columns(
