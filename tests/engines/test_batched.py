@@ -54,6 +54,7 @@ def small() -> EventLog:
     return replace(log, cases=log.cases.with_columns(pl.Series(PERSON, person)))
 
 
+@cache
 def plan_of(name: str) -> Plan:
     return cloakwork.make_plan(cloakwork.load_policy(ROOT / "policies" / f"{name}.yaml"))
 
@@ -81,10 +82,7 @@ def in_memory(small: EventLog) -> Callable[[str], EventLog]:
 
 
 @pytest.mark.parametrize("batches", [1, 9, *[60] * LONG])
-@pytest.mark.parametrize(
-    "name",
-    ["dp-per-person", "dp-whole-log", "kanon-dp-timestamps", "kanon-with-generalised-attributes"],
-)
+@pytest.mark.parametrize("name", SOME_POLICIES)
 def test_every_engine_releases_the_same(
     small: EventLog, in_memory: Callable[[str], EventLog], name: str, batches: int
 ) -> None:

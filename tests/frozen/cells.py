@@ -74,10 +74,15 @@ class PolicyCell:
     def name(self) -> str:
         return f"{self.policy.stem} on {self.log.name}"
 
-    def texts(self, folder: Path) -> Texts:
-        """Rows, plan and statement of the release, or exit code and text of the refusal."""
+    def texts(self, folder: Path, searches: Path) -> Texts:
+        """Rows, plan and statement of the release, or exit code and text of the refusal.
+
+        ``searches``: where the answers of searches are kept, so that cells that search alike search
+        once; not to be kept for another state of the engine.
+        """
         home = folder / "home"
         home.mkdir(parents=True)
+        (home / "search-cache").symlink_to(searches, target_is_directory=True)
         key = folder / "key.pem"
         key.write_bytes(fixed_key())
         for source in (self.policy, self.log):  # so that no text holds a path of this machine
@@ -85,7 +90,6 @@ class PolicyCell:
         here = {
             "CLOAKWORK_HOME": str(home),
             "CLOAKWORK_SIGNING_KEY": str(key),
-            "CLOAKWORK_NO_CACHE": "1",
         }
         arguments = ["apply", self.policy.name, self.log.name, "--out", "release", "--quiet"]
         before = Path.cwd()
@@ -184,9 +188,9 @@ class MechanismCell:
         said = ", ".join(f"{key}={value}" for key, value in self.params.items())
         return f"{self.mechanism}({said})"
 
-    def texts(self, folder: Path) -> Texts:
+    def texts(self, folder: Path, searches: Path) -> Texts:
         """The rows, or why there are none."""
-        del folder
+        del folder, searches
         try:
             made = run_mechanism(
                 self.mechanism, invented_log(), noise=reproducible(SEED), **self.params

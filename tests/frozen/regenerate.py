@@ -25,8 +25,8 @@ def regenerate() -> None:
     for place, cell in enumerate(all_cells()):
         if asked.only not in cell.name:
             continue
-        with tempfile.TemporaryDirectory() as folder:
-            texts = cell.texts(Path(folder))
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as searches:
+            texts = cell.texts(Path(folder), Path(searches))
         if asked.dump is None:
             kept[cell.name] = {part: digest(text) for part, text in sorted(texts.items())}
             continue

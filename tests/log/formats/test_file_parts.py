@@ -78,7 +78,6 @@ def test_files_have_the_types_of_one_file(
     for batch in parts.batches():
         assert dict(batch.events.schema) == dict(joined.events.schema)
         assert dict(batch.cases.schema) == dict(joined.cases.schema)
-    assert (parts.case_count, parts.event_count) == (count, count)
 
 
 def _in_order(log: EventLog, names: Sequence[str]) -> EventLog:
@@ -92,6 +91,7 @@ def test_a_column_changes_as_often_as_it_is_read(tmp_path: Path) -> None:
 
     one_case = parts.with_columns_of(lambda log: log.keep_cases(np.zeros(0, np.int64)))
 
+    assert (parts.case_count, parts.event_count) == (2, 2)
     assert [batch.case_count for batch in parts.batches()] == [1, 1]
     assert [batch.case_count for batch in one_case.batches()] == [0, 0]
 

@@ -1,70 +1,134 @@
-"""Which column is which, in tables that nobody has described."""
+"""Which column is which, in tables that nobody has described; and which one says when events
+happened, beside birthdays, admissions and invoices.
+"""
 
 import random
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import polars as pl
 import pytest
 
 from cloakwork.log.formats.guess_columns import guess_columns
 
-Row = tuple[str, str, str, str, str]
+WRITTEN = (
+    ("%d.%m.%Y %H:%M", "%d.%m.%Y"),
+    ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d"),
+    ("%d/%m/%Y %H.%M", "%d/%m/%Y"),
+    None,
+    ("%Y%m%d%H%M%S", "%Y%m%d"),
+)
+"""How times and days are written; None for a workbook, which types them."""
 
-HEADERS = {
-    "german": ("Fallnummer", "Tätigkeit", "Zeitpunkt", "Bearbeiter", "Patient"),
-    "dutch": ("zaaknummer", "processtap", "datum", "behandelaar", "aanvrager"),
-    "french": ("numéro de dossier", "étape", "horodatage", "gestionnaire", "client"),
-    "italian": ("id_pratica", "fase", "data_ora", "responsabile", "richiedente"),
-    "spanish": ("expediente", "estado", "fecha", "agente", "usuario"),
-    "helpdesk": ("Ticket ID", "Status", "Updated At", "Assigned To", "Caller"),
-    "factory": ("Order No", "Operation", "Start", "Worker", "Customer"),
-    "bank": ("application_id", "event_type", "ts", "clerk", "customer_no"),
-    "purchasing": ("PurchasingDocument", "Action", "CreatedOn", "User", "Vendor"),
-}
-"""Case, activity, time, a clerk, a person."""
+DAYS = {"birth", "fixed", "due", "day", "start"}
+"""What else a column of times may say."""
 
-WRITTEN = ("%d.%m.%Y %H:%M", "%Y-%m-%d %H:%M:%S", "%Y%m%d%H%M%S", "%d/%m/%Y %H.%M")
+CLEAR = """
+Fallnummer:case Tätigkeit:step Zeitpunkt:time Bearbeiter:clerk Patient:person
+zaaknummer:case processtap:step datum:time behandelaar:clerk aanvrager:person
+numéro_de_dossier:case étape:step horodatage:time gestionnaire:clerk client:person
+id_pratica:case fase:step data_ora:time responsabile:clerk richiedente:person
+expediente:case estado:step fecha:time agente:clerk usuario:person
+Ticket_ID:case Status:step Updated_At:time Assigned_To:clerk Caller:person
+Order_No:case Operation:step Start:time Worker:clerk Customer:person
+application_id:case event_type:step ts:time clerk:clerk customer_no:person
+PurchasingDocument:case Action:step CreatedOn:time User:clerk Vendor:person
+Fallnummer:case Patientenname:clerk Geburtsdatum:birth Aufnahmetag:fixed Schritt:step Zeitpunkt:time
+Rechnungsdatum:fixed Auftrag:case Vorgang:step Startzeit:time Bearbeiter:clerk
+GebDat:birth Fall-ID:case Maßnahme:step Beginn:start Ende:time
+Datum:fixed Aktenzeichen:case Schritt:step Zeitstempel:time Sachbearbeiter:clerk
+Geburtsdatum:birth Fall:case Tätigkeit:step Datum:day Entlassdatum:fixed
+Case:case Birth_date:birth Admission_date:fixed Activity:step Start_time:time Performed_by:clerk
+DOB:birth Visit:case Procedure:step Recorded:time Doctor:clerk
+Date:fixed Ticket_ID:case Status:step Updated_At:time Due_date:due
+Due_date:due Order_No:case Operation:step When:time Customer:clerk
+geboortedatum:birth zaaknummer:case opnamedatum:fixed handeling:step tijdstip:time
+Date_de_naissance:birth Numéro_de_dossier:case Étape:step Horodatage:time Date_de_facture:fixed
+Fecha_de_nacimiento:birth Expediente:case Paso:step Fecha_y_hora:time Fecha_de_ingreso:fixed
+data_di_nascita:birth pratica:case fase:step data_ora:time data_fattura:fixed
+Data_de_nascimento:birth Pedido:case Atividade:step Data/hora:time
+data_urodzenia:birth Fall:case Schritt:step czas:time
+"""
+
+OPEN = """
+Geburtsdatum:birth Fall:case Tätigkeit:step
+Aufnahmedatum:fixed Fall:case Tätigkeit:step
+Fall:case Tätigkeit:step Buchungstag:day Belegtag:due
+Fall:case Tätigkeit:step Gemessen:time Erfasst:start
+"""
 
 
-def rows(time_format: str) -> list[Row]:
-    """Forty cases of four steps each."""
-    chance = random.Random(3)
-    start = datetime(2024, 1, 1, tzinfo=UTC)
-    return [
-        (
-            f"N{1000 + case}",
-            step,
-            (start + timedelta(days=5 * case, hours=9 * place)).strftime(time_format),
-            chance.choice(("u1", "u2")),
-            f"P{case // 2}",
-        )
-        for case in range(40)
-        for place, step in enumerate(("new", "seen", "decided", "closed"))
-    ]
+def columns_of(text: str) -> list[dict[str, str]]:
+    """One table a line: what each of its columns holds."""
+    lines = [line.split() for line in text.strip().splitlines()]
+    return [dict(field.rsplit(":", 1) for field in line) for line in lines]
 
 
-@pytest.mark.parametrize("time_format", WRITTEN)
-@pytest.mark.parametrize("language", HEADERS)
-def test_headers_of_many_languages(language: str, time_format: str) -> None:
-    """Whatever stands first in the table."""
-    case, activity, time, *_ = HEADERS[language]
-    shown = pl.DataFrame(rows(time_format), HEADERS[language], orient="row")
-    for table in (shown, shown.select(reversed(shown.columns))):
-        found = guess_columns(table.columns, table)
-        assert found.to_name == {
-            "case:concept:name": case,
-            "concept:name": activity,
-            "time:timestamp": time,
-        }
+def table(columns: dict[str, str], written: tuple[str, str] | None) -> pl.DataFrame:
+    """Sixty cases of three or four steps."""
+    chance = random.Random(4)
+    rows = []
+    for case in range(60):
+        born = datetime(chance.randrange(1940, 2000), 1 + case % 12, 1 + case % 28)
+        now = begun = datetime(2024, 1, 1) + timedelta(minutes=chance.randrange(200_000))
+        for step in ("neu", *chance.choice((("prüfen",), ("messen", "prüfen"))), "ende"):
+            now += timedelta(minutes=chance.randrange(20, 3_000))
+            due = now + timedelta(days=chance.randrange(30))
+            days = {"birth": born, "fixed": begun, "due": due, "day": now}
+            times = {"time": now, "start": now - timedelta(minutes=9)}
+            held: dict[str, object] = {
+                name: day.replace(hour=0, minute=0) if written is None else f"{day:{written[1]}}"
+                for name, day in days.items()
+            }
+            for name, time in times.items():
+                held[name] = time if written is None else f"{time:{written[0]}}"
+            who = chance.choice(("Anna Ito", "Karl Maier", "Eva Weiß"))
+            held |= {"case": f"C{case:03}", "step": step, "clerk": who, "person": f"P{case // 2}"}
+            rows.append([held[kind] for kind in columns.values()])
+    return pl.DataFrame(rows, list(columns), orient="row")
+
+
+@pytest.mark.parametrize(
+    ("columns", "written"),
+    [
+        (columns, written)
+        for number, columns in enumerate(columns_of(CLEAR))
+        for place, written in enumerate(WRITTEN)
+        if number == 0 or (number + place) % len(WRITTEN) < 2
+        # Days as digits alone may number something.
+        if written != WRITTEN[-1] or not DAYS & set(columns.values())
+    ],
+)
+def test_the_events_own_times_are_found(
+    columns: dict[str, str], written: tuple[str, str] | None
+) -> None:
+    """In either order of the columns; each table in two ways of writing times, one in all."""
+    shown = table(columns, written)
+    for each in (shown, shown.select(reversed(shown.columns))):
+        found = guess_columns(each.columns, each)
         assert not [said for said in found.questions if "no column" in said]
+        kinds = {full: columns[name] for full, name in found.taken.items()}
+        assert kinds.pop("time:timestamp") in ("time", "day")
+        assert kinds == {"case:concept:name": "case", "concept:name": "step"}
+
+
+@pytest.mark.parametrize("columns", columns_of(OPEN), ids=lambda columns: " ".join(columns)[:30])
+def test_what_is_open_is_a_question(columns: dict[str, str]) -> None:
+    """A birthday is the time of no event, and of two columns alike neither is chosen."""
+    shown = table(columns, WRITTEN[0])
+    found = guess_columns(shown.columns, shown)
+    assert "time:timestamp" not in found.taken
+    assert [answer.name for answer in found.unanswered] == ["timestamp"]
+    time = next(name for name, kind in columns.items() if kind not in ("case", "step"))
+    said = guess_columns(shown.columns, shown, {"time:timestamp": time})
+    assert not said.unanswered
 
 
 def test_common_names_need_no_mapping() -> None:
     """Readers know them."""
-    header = ("case_id", "activity", "timestamp", "clerk", "client")
-    table = pl.DataFrame(rows(WRITTEN[1]), header, orient="row")
-    found = guess_columns(header, table)
+    (columns,) = columns_of("case_id:case activity:step timestamp:time clerk:clerk client:person")
+    shown = table(columns, WRITTEN[1])
+    found = guess_columns(shown.columns, shown)
     assert (found.to_name, found.questions) == ({}, ())
 
 
@@ -78,6 +142,6 @@ def test_common_names_need_no_mapping() -> None:
 )
 def test_what_cannot_be_told_is_asked(make: Callable[[], pl.DataFrame]) -> None:
     """A question for each of the three."""
-    table = make()
-    found = guess_columns(table.columns, table)
+    shown = make()
+    found = guess_columns(shown.columns, shown)
     assert (found.to_name, len(found.questions)) == ({}, 3)

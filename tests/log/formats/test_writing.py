@@ -10,6 +10,7 @@ import pytest
 from cloakwork.errors import OutputError
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.formats import Attribute, Extension, read_annotations, read_log, write_log
+from conftest import in_long_form
 
 EDGE = Path(__file__).parents[2] / "logs" / "edge"
 ANNOTATIONS = (
@@ -144,7 +145,7 @@ def test_csv_is_what_pm4py_writes(log: EventLog, tmp_path: Path) -> None:
     assert lines[1].startswith(b"1,5,a,2024-03-01T10:00:00.000000+00:00,")
 
 
-@pytest.mark.parametrize("variant", ["ITERPARSE", "CHUNK_REGEX", "LINE_BY_LINE"])
+@pytest.mark.parametrize("variant", ["ITERPARSE", *in_long_form("CHUNK_REGEX", "LINE_BY_LINE")])
 def test_pm4py_opens_what_is_written(variant: str, log: EventLog, tmp_path: Path) -> None:
     """With the same attributes on cases and events."""
     pytest.importorskip("pm4py")

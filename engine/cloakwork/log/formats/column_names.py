@@ -83,8 +83,14 @@ def column_names(
         header = [name for name in header if name != row_number]
     name_of: dict[str, str] = {}
     notes: list[str] = []
+    required = [CASE_ID]
+    if request.activity == ACTIVITY or ACTIVITY in requested:
+        required.append(ACTIVITY)
+    has_times = request.timestamp == TIMESTAMP and not request.timeless
+    if has_times or TIMESTAMP in requested or TIMESTAMP in header:
+        required.append(TIMESTAMP)
     # Standard attributes first: a column that stands for one is no other attribute.
-    for standard in _required(header, request):
+    for standard in required:
         name = _find_standard_column(path, standard, header, requested)
         name_of[name] = standard
         if name != standard and standard not in requested:
@@ -119,19 +125,6 @@ def column_names(
     return ColumnNames(kept, tuple(notes), mapped, row_number)
 
 
-def _required(header: Sequence[str], request: ReadRequest) -> Iterator[str]:
-    requested = request.written.columns
-    yield CASE_ID
-    if request.activity == ACTIVITY or ACTIVITY in requested:
-        yield ACTIVITY
-    if (
-        TIMESTAMP in requested
-        or TIMESTAMP in header
-        or (request.timestamp == TIMESTAMP and not request.timeless)
-    ):
-        yield TIMESTAMP
-
-
 def _require_column(path: Path, full: str, name: str, header: Sequence[str]) -> None:
     if name not in header:
         said = f"there is no column {_in_quotes(name)} for '{shown(full)}'"
@@ -149,6 +142,7 @@ def common_column(standard: str, header: Sequence[str]) -> str | None:
     """The column that is taken for a standard one without being named; None for none."""
     if standard in header:
         return standard
+    # Reversed: of two names that differ in case alone the first one counts.
     lowered = {name.strip().lower(): name for name in reversed(header) if name not in _COMMON}
     return next((lowered[name] for name in _COMMON[standard] if name in lowered), None)
 
@@ -175,12 +169,9 @@ def _find_standard_column(
     if standard in header:
         return standard
     # A column that is asked for as something else is no candidate here.
-    taken = set(columns.values()) | {name for name in _COMMON if name in header}
-    # Reversed: of two names that differ in case alone the first one counts.
-    lowered = {name.strip().lower(): name for name in reversed(header) if name not in taken}
-    for common in _COMMON[standard]:
-        if common in lowered:
-            return lowered[common]
+    known = common_column(standard, [name for name in header if name not in columns.values()])
+    if known is not None:
+        return known
     message = f"there is no column for the {MEANING[standard]}"
     raise _missing_column(
         path,
@@ -200,7 +191,11 @@ def _missing_column(
 ) -> LogError:
     line = 1 if path.suffix.lower() in {".csv", ".gz"} else None
     # Of a text file, an unrecognised separator is the likelier cause.
-    separator = _separator_hint(header)
+    separator = None
+    if header and header[0].lower().startswith("sep="):
+        separator = "remove the line 'sep=...'; columns are separated by , or ; or tab"
+    elif len(header) == 1 and "|" in header[0]:
+        separator = "say delimiter: '|' under spec.input in the policy"
     if line and separator:
         return LogError(
             path,
@@ -233,15 +228,6 @@ def _listing(header: Sequence[str]) -> str:
     # In quotes only where blanks around a name would not be seen.
     listed = (shown(name) if name == name.strip() else _in_quotes(name) for name in header[:12])
     return ", ".join(listed) + more
-
-
-def _separator_hint(header: Sequence[str]) -> str | None:
-    """What to do about an unrecognised separator of CSV; None where nothing points to that."""
-    if header and header[0].lower().startswith("sep="):
-        return "remove the line 'sep=...'; columns are separated by , or ; or tab"
-    if len(header) == 1 and "|" in header[0]:
-        return "say delimiter: '|' under spec.input in the policy"
-    return None
 
 
 def _in_quotes(name: str) -> str:

@@ -83,7 +83,14 @@ class CsvSource:
                 for found in blocks:
                     if not header:
                         header = read_header(path, found, blocks.separator, self._request.bounds)
-                        self._begin_file(path, header)
+                        named = [name for name in header if name.strip()]
+                        # The header of the first file tells the columns of all.
+                        if self._evidence is None:
+                            names = column_names(path, named, self._request)
+                            self._evidence = TableEvidence(names, self._request, infers=True)
+                            self._header, self._unnamed = named, len(header) - len(named)
+                        require_same_columns(self._files[0], self._header, path, named)
+                        self._first_rows.append(self._evidence.rows)
                     table, rows = read_table(path, found, blocks.separator, header)
                     self._bytes_read = before + blocks.bytes_given
                     yield self._chunk(path, found, table, rows, first_row)
@@ -106,16 +113,6 @@ class CsvSource:
             line_of,
         )
         return evidence.assembler(self._files[0], notes, refusal_of)
-
-    def _begin_file(self, path: Path, header: Sequence[str]) -> None:
-        """Look at the header of a file; that of the first one tells the columns of all."""
-        named = [name for name in header if name.strip()]
-        if self._evidence is None:
-            names = column_names(path, named, self._request)
-            self._evidence = TableEvidence(names, self._request, infers=True)
-            self._header, self._unnamed = named, len(header) - len(named)
-        require_same_columns(self._files[0], self._header, path, named)
-        self._first_rows.append(self._evidence.rows)
 
     def _chunk(
         self,

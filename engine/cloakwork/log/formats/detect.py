@@ -4,7 +4,6 @@ Never used where a release is made: there the policy says how its log is read.
 """
 
 import re
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -153,8 +152,14 @@ def _examined_table(
     unanswered = [*guessed.unanswered]
     times, formats = _times(table, time, questions, unanswered, stated)
     found |= times
-    if has_texts:
-        found |= _decimal(table, [name for name in table.columns if name != time])
+    numbers = [values_of(table, name) for name in table.columns if name != time]
+
+    def any_holds(pattern: str) -> bool:
+        return any(values.str.contains(pattern).any() for values in numbers)
+
+    # A decimal comma, where numbers have one and none has a point.
+    if has_texts and any_holds(_COMMA_NUMBER) and not any_holds(_POINT_NUMBER):
+        found["decimal"] = ","
     columns = {
         full: column
         for full, column in guessed.to_name.items()
@@ -204,22 +209,6 @@ def _times(
     if not formats[0].startswith("epoch") and "%z" not in formats[0] and asks_zone:
         questions.append(_NO_ZONE)
     return {"time_format": formats[0]}, ()
-
-
-def _decimal(table: pl.DataFrame, names: Iterable[str]) -> dict[str, str]:
-    """A decimal comma, where numbers have one and none has a point."""
-
-    def has(pattern: str) -> Callable[[str], bool]:
-        def is_of(name: str) -> bool:
-            values = values_of(table, name).drop_nulls()
-            return bool(len(values)) and bool(values.str.contains(pattern).any())
-
-        return is_of
-
-    given = list(names)
-    if any(map(has(_COMMA_NUMBER), given)) and not any(map(has(_POINT_NUMBER), given)):
-        return {"decimal": ","}
-    return {}
 
 
 def _examined_workbook(

@@ -14,17 +14,7 @@ import polars as pl
 
 from cloakwork.base.naming import ACTIVITY, CASE_ID, TIMESTAMP, values_of
 from cloakwork.base.text import shown
-from cloakwork.log.formats import column_words
 from cloakwork.log.formats.column_names import common_column
-from cloakwork.log.formats.column_words import (
-    BIRTH,
-    COMPLETED,
-    OF_CASE,
-    TIME,
-    holds_stem,
-    names,
-    words,
-)
 from cloakwork.log.formats.written_times import candidate_formats
 from cloakwork.log.times import parse_times
 
@@ -78,7 +68,8 @@ class _Search:
         self.header, self.table = header, table
         self.taken = {full: said[full] for full in _WORDS if full in said}
         self.others = {column for full, column in said.items() if full not in _WORDS}
-        self.times = set(time_columns(header, table))
+        given = [name for name in header if name in table.columns]
+        self.times = {name for name in given if _reads_as_times(name, values_of(table, name))}
         self.unanswered: list[OpenAnswer] = []
         self.questions: list[str] = []
 
@@ -180,9 +171,9 @@ def _points_as_case(name: str, values: pl.Series) -> int:
     if values.null_count() or distinct in (0, rows):
         return 0
     named = words(name)
-    is_numbered = any(word in column_words.NUMBERED for word in named)
-    points = 4 * names(named, column_words.CASE) + 2 * is_numbered
-    points -= 3 * names(named, column_words.PEOPLE)
+    is_numbered = any(word in NUMBERED_WORDS for word in named)
+    points = 4 * names(named, CASE_WORDS) + 2 * is_numbered
+    points -= 3 * names(named, PEOPLE_WORDS)
     if distinct == 1:  # a log of one case, or a column that says nothing
         return points - 1
     with_digits = values.cast(pl.String).str.contains(r"\d").mean()
@@ -200,22 +191,28 @@ def _points_as_activity(
     if values.dtype != pl.String or not 2 <= distinct <= min(MOST_ACTIVITIES, len(values) // 2 + 1):
         return 0
     named = words(name)
-    is_named = names(named, column_words.ACTIVITY)
-    others = [word for word in named if not (is_named and word in column_words.NAME)]
-    points = 5 * is_named - 6 * names(others, column_words.PEOPLE)
-    points -= 3 * any(word in column_words.NUMBERED for word in named)
+    is_named = names(named, ACTIVITY_WORDS)
+    others = [word for word in named if not (is_named and word in NAME_WORDS)]
+    points = 5 * is_named - 6 * names(others, PEOPLE_WORDS)
+    points -= 3 * any(word in NUMBERED_WORDS for word in named)
     if cases is None:
         return points
     pairs = pl.DataFrame({"case": cases, "value": values}).drop_nulls()
-    in_case = pairs.group_by("case").agg(
-        pl.col("value").n_unique().alias("found"), pl.len().alias("events")
-    )
-    # Cases of one event do not tell how a column varies.
-    several = in_case.filter(pl.col("events") > 1)
+    several = _cases_of_several(pairs)
     varied = (several["found"] / several["events"]).mean()
     if varied is None or float(varied) <= 0.8:  # type: ignore[arg-type]
         return points
     return points + 2 + 2 * (_share_foretold(pairs) > 0.3)
+
+
+def _cases_of_several(pairs: pl.DataFrame) -> pl.DataFrame:
+    """How many ``events`` and values (``found``) each case has; those of one event do not tell how
+    a column varies.
+    """
+    in_case = pairs.group_by("case").agg(
+        pl.len().alias("events"), pl.col("value").n_unique().alias("found")
+    )
+    return in_case.filter(pl.col("events") > 1)
 
 
 def _share_foretold(pairs: pl.DataFrame) -> float:
@@ -264,7 +261,7 @@ class TimeColumn:
     @property
     def is_birth(self) -> bool:
         """Whether it is named for a birth or a death, which is the time of no event."""
-        return holds_stem(words(self.name), BIRTH)
+        return holds_stem(words(self.name), BIRTH_WORDS)
 
     @property
     def is_constant(self) -> bool:
@@ -275,8 +272,8 @@ class TimeColumn:
     def points(self) -> int:
         """How much speaks for it."""
         named = words(self.name)
-        found = 3 * self.has_clock + 2 * names(named, TIME | COMPLETED) - self.has_gaps
-        found -= 4 * holds_stem(named, OF_CASE)
+        found = 3 * self.has_clock + 2 * names(named, TIME_WORDS | COMPLETED_WORDS) - self.has_gaps
+        found -= 4 * holds_stem(named, OF_CASE_WORDS)
         if self.varies is not None:
             found += 2 * (self.varies >= SELDOM) + 2 * (self.varies >= 0.5)
         return found
@@ -291,15 +288,6 @@ class JudgedTime:
     column: str | None
     candidates: tuple[str, ...] = ()
     question: str = ""
-
-
-def time_columns(header: Sequence[str], table: pl.DataFrame) -> tuple[str, ...]:
-    """The columns that read as times."""
-    return tuple(
-        name
-        for name in header
-        if name in table.columns and _reads_as_times(name, values_of(table, name))
-    )
 
 
 def judge_times(
@@ -331,7 +319,7 @@ def judge_times(
     near = [each for each in columns if best.points - each.points < MARGIN]
     if len(near) > 1:
         # Of the beginning and the end of a step the end counts, as in XES.
-        ends = [each for each in near if names(words(each.name), COMPLETED)]
+        ends = [each for each in near if names(words(each.name), COMPLETED_WORDS)]
         listed = ", ".join(f"'{shown(each.name)}'" for each in near[:6])
         if len(ends) == 1:
             taken = shown(ends[0].name)
@@ -339,7 +327,7 @@ def judge_times(
             return JudgedTime(ends[0].name, question=said)
         said = f"which column holds the timestamp is open: {listed}"
         return JudgedTime(None, tuple(each.name for each in near), said)
-    if best.is_constant and (best.points < 0 or holds_stem(words(best.name), OF_CASE)):
+    if best.is_constant and (best.points < 0 or holds_stem(words(best.name), OF_CASE_WORDS)):
         return JudgedTime(None, (best.name,), _none_found([best]))
     is_sure = best.varies is not None and not best.is_constant and best.points >= 2 * MARGIN
     said = f"column '{shown(best.name)}' is taken for the timestamp: check it"
@@ -355,11 +343,7 @@ def _none_found(others: Sequence[TimeColumn]) -> str:
 
 
 def _share_varying(values: pl.Series, cases: pl.Series) -> float | None:
-    pairs = pl.DataFrame({"case": cases, "value": values}).drop_nulls()
-    in_case = pairs.group_by("case").agg(
-        pl.len().alias("events"), pl.col("value").n_unique().alias("found")
-    )
-    several = in_case.filter(pl.col("events") > 1)
+    several = _cases_of_several(pl.DataFrame({"case": cases, "value": values}).drop_nulls())
     if several.is_empty():
         return None
     return float((several["found"] > 1).mean() or 0.0)  # type: ignore[arg-type]
@@ -388,6 +372,93 @@ def _reads_as_times(name: str, values: pl.Series) -> bool:
     if not parse_times(held).values.null_count():
         return True
     # Digits alone may number something.
-    if held.str.contains(r"^\d+$").all() and not names(words(name), TIME):
+    if held.str.contains(r"^\d+$").all() and not names(words(name), TIME_WORDS):
         return False
     return bool(candidate_formats(held))
+
+
+def words(name: str) -> tuple[str, ...]:
+    """The words of a column's name, in lower case, without numbers and signs.
+
+    >>> words("Claim_id"), words("CreatedOn")
+    (('claim', 'id'), ('created', 'on'))
+    """
+    # A capital letter behind a small one begins a word.
+    divided = re.sub(r"(?<=[a-zà-ÿ])(?=[A-ZÀ-Þ])", " ", name)
+    return tuple(word.lower() for word in re.findall(r"[^\W\d_]+", divided))
+
+
+def names(found: Sequence[str], known: frozenset[str]) -> bool:
+    """Whether one of the words is known, or begins or ends with a known one of four letters or
+    more.
+    """
+    # Shorter words begin or end too many others.
+    long = tuple(word for word in known if len(word) > 3)
+    return any(word in known or word.startswith(long) or word.endswith(long) for word in found)
+
+
+def holds_stem(found: Sequence[str], stems: frozenset[str]) -> bool:
+    """Whether a word holds one of ``stems`` anywhere, as compounds do; a stem of four letters or
+    fewer must be the whole word.
+    """
+    return any(word == stem if len(stem) <= 4 else stem in word for word in found for stem in stems)
+
+
+def _known(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+CASE_WORDS: Final = _known("""
+    case trace vorgang fall aktenzeichen akte zaak dossier pratica expediente tramite ticket
+    incident inc claim schaden schade sinistre siniestro sinistro order auftrag bestelling commande
+    pedido ordine workorder application antrag aanvraag demande solicitud domanda loan kredit
+    transaction request document beleg declaration permit invoice rechnung factuur facture shipment
+    lieferung batch charge process instance visit admission encounter opname aufnahme verfahren
+    problem change contract vertrag
+""")
+NUMBERED_WORDS: Final = _known("""
+    id ids nr no num number nummer numero numéro número key code ref reference uuid identifier
+    kennung
+""")
+ACTIVITY_WORDS: Final = _known("""
+    activity activities event task step action operation stage phase status state transition
+    milestone aktivität aktivitaet aktivitat tätigkeit taetigkeit tatigkeit schritt arbeitsschritt
+    vorgang arbeitsgang ereignis zustand maßnahme massnahme verrichtung prozedur procedure leistung
+    activiteit handeling stap processtap processstap fase gebeurtenis taak verrichting maatregel
+    etape étape activité activite evenement événement acte opération actividad evento estado
+    etapa paso tarea acción accion operación attività attivita stato passo azione operazione
+    atividade ação passagem aktivitet hændelse händelse czynność
+""")
+TIME_WORDS: Final = _known("""
+    timestamp time datetime date ts at zeit zeitpunkt zeitstempel datum tijd tijdstip uhrzeit
+    completetime complete completed start started begin end ended updated created booked fecha hora
+    horodatage heure data ora quando moment
+""")
+COMPLETED_WORDS: Final = _known("""
+    complete completed completetime end ended endzeit endtime ende finished finish eind einde fin
+    fine fim abgeschlossen beendet
+""")
+PEOPLE_WORDS: Final = _known("""
+    user customer client patient caller person employee resource assigned assignee agent staff
+    klant kunde cliente utente usuario vendor supplier member clerk owner policyholder name names
+    naam nom nombre nome vorname nachname by von por durch bearbeiter sachbearbeiter
+    mitarbeiter medewerker behandelaar arzt ärztin doctor nurse physician handler worker
+    responsable responsabile verantwortlich paciente paziente
+""")
+NAME_WORDS: Final = _known("name names naam nom nombre nome")
+BIRTH_WORDS: Final = _known("""
+    birth birthday birthdate born geburt gebdat gebdatum gebd geb dob naissance nacimiento nascita
+    nascimento geboorte geboren födelse fødsel urodzenia
+    death died sterbe todes overlijden décès deces fallecimiento decesso
+""")
+"""When a person was born or died: the time of no event."""
+
+OF_CASE_WORDS: Final = _known("""
+    admission admitted aufnahme opname admisión admision ingreso ricovero discharge entlass ontslag
+    alta invoice rechnung factuur facture factura fattura due deadline fällig faellig frist verval
+    échéance echeance vencimiento scadenza expir ablauf gültig gueltig valid planned geplant gepland
+    planung expected erwartet target contract vertrag contrat eintritt hired joined delivery liefer
+    received eingang submitted submission registration anmelde accident unfall bestelldatum
+    order ordered purchase effective maturity enrolment enrollment einschreib termin appointment
+""")
+"""What is dated once in a case, and not when its events happened."""

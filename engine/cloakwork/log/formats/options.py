@@ -174,10 +174,6 @@ def _known_encoding(value: Any) -> Any:
     return value
 
 
-def _tab_in_words(value: Any) -> Any:
-    return "\t" if value == "tab" else value
-
-
 def _one_character(value: str) -> str:
     if value != "\t" and (not value.isprintable() or not value.isascii() or value.isalnum()):
         raise ValueError('must be one sign such as ";", "|" or "\\t"')
@@ -229,7 +225,9 @@ class InputOptions(Frozen):
     ] = {}
     delimiter: Annotated[
         Annotated[str, Field(min_length=1, max_length=1), AfterValidator(_one_character)] | None,
-        BeforeValidator(_tab_in_words, json_schema_input_type=str | None),
+        BeforeValidator(
+            lambda value: "\t" if value == "tab" else value, json_schema_input_type=str | None
+        ),
         Field(description="The sign between two fields of a CSV file", exclude_if=is_unset),
     ] = None
     encoding: Annotated[

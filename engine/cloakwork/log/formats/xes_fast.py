@@ -86,25 +86,16 @@ def _start_of_traces(stream: LogStream) -> bytes:
         header += more
         start = header.find(b"<trace")
         end = header.find(b">", start) + 1  # 0 where there is none
-    if not _opens_first_trace(stream, bytes(header[:end]), start):
-        raise Declined("a header that ends elsewhere")
-    return bytes(header[start:])
-
-
-def _opens_first_trace(
-    stream: LogStream,
-    header: bytes,
-    start: int,
-) -> bool:
-    """Whether the tag at ``start``, last of ``header``, opens the first trace of a log in UTF-8."""
     xml = LogXml(stream.path)
     try:
-        xml.feed(header)
+        xml.feed(bytes(header[:end]))
     # The latter two: an encoding that Python does not know.
     except (expat.ExpatError, LookupError, ValueError):
-        return False
+        raise Declined("a header that ends elsewhere") from None
     opens_first = xml.traces == 1 and xml.trace_at == start
-    return xml.plain and opens_first and not xml.irregular.stray_events
+    if not (xml.plain and opens_first) or xml.irregular.stray_events:
+        raise Declined("a header that ends elsewhere")
+    return bytes(header[start:])
 
 
 def _quote_cycles(stream: LogStream, start: bytes) -> Iterator[tuple[bytes, bool]]:
