@@ -16,6 +16,7 @@ from cloakwork.errors import GuaranteeBroken
 from cloakwork.guarantees import ConfidenceBound, confidence_bound
 from cloakwork.guarantees.confidence_bound import WorstKnowledge
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
+from conftest import runs
 from contracts.sample_logs import BEGIN, log_of
 from guarantees.by_definition import ILLNESS, PERSON, plainly
 from guarantees.measuring import require, worst_knowledge
@@ -54,7 +55,7 @@ def log_with(
 
 
 @pytest.mark.parametrize("background", BACKGROUNDS)
-@settings(deadline=None)
+@settings(max_examples=runs(10))
 @given(sequences=SEQUENCES, longest=st.integers(1, 3), drawn=st.data())
 def test_finds_what_plain_python_finds(
     background: str, sequences: list[str], longest: int, drawn: st.DataObject

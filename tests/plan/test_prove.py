@@ -8,19 +8,11 @@ from cloakwork.policy.model import Policy
 
 
 @pytest.mark.parametrize(
-    ("change", "error"),
-    [
-        ({"policy_digest": "0" * 64}, PlanUnsound),
-        ({"claims": ()}, PlanUnsound),
-        ({"charges": ()}, PlanUnsound),
-        ({"steps": ()}, PlanUnsound),
-    ],
+    "change", [{"policy_digest": "0" * 64}, {"claims": ()}, {"charges": ()}, {"steps": ()}]
 )
-def test_prove_refuses_an_edited_plan(
-    dp_policy: Policy, change: dict[str, object], error: type[Exception]
-) -> None:
+def test_prove_refuses_an_edited_plan(dp_policy: Policy, change: dict[str, object]) -> None:
     """Whatever the plan states about itself is derived again."""
-    with pytest.raises(error):
+    with pytest.raises(PlanUnsound):
         prove(make_plan(dp_policy).model_copy(update=change))
 
 

@@ -11,7 +11,6 @@ from repository.checkout import ROOT, tracked
 
 LINK = re.compile(r"(?<!!)\[[^\]\n]+\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
-DOCUMENTS = tracked("*.md")
 
 
 def anchors(document: Path) -> set[str]:
@@ -20,17 +19,17 @@ def anchors(document: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_links_resolve(document: Path) -> None:
+def test_links_resolve() -> None:
     """Every relative link leads to a file of the repository, and every anchor to a heading."""
     broken = []
-    for target in LINK.findall(FENCE.sub("", document.read_text())):
-        if re.match(r"[a-z]+:", target):
-            continue
-        name, _, anchor = target.partition("#")
-        file = (document.parent / name).resolve() if name else document
-        if not file.exists() or (anchor and anchor not in anchors(file)):
-            broken.append(target)
+    for document in tracked("*.md"):
+        for target in LINK.findall(FENCE.sub("", document.read_text())):
+            if re.match(r"[a-z]+:", target):
+                continue
+            name, _, anchor = target.partition("#")
+            file = (document.parent / name).resolve() if name else document
+            if not file.exists() or (anchor and anchor not in anchors(file)):
+                broken.append(f"{document}: {target}")
     assert broken == []
 
 

@@ -68,10 +68,8 @@ def test_script_makes_the_same_bytes(
 @pytest.mark.parametrize("name", FILES)
 def test_readme_has_the_digest(name: str) -> None:
     """The README's sha256 is that of the file."""
-    assert (
-        rows()[name][-1].strip("`")
-        == hashlib.sha256((LOGS / f"{name}.gz").read_bytes()).hexdigest()
-    )
+    digest = hashlib.sha256((LOGS / f"{name}.gz").read_bytes()).hexdigest()
+    assert rows()[name][-1].strip("`") == digest
 
 
 @pytest.mark.parametrize(

@@ -19,16 +19,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     needed.
     """
     folder = tmp_path_factory.mktemp("wheel")
-    command = [
-        sys.executable,
-        "-m",
-        "build",
-        "--wheel",
-        "--no-isolation",
-        "--outdir",
-        str(folder),
-        str(ROOT),
-    ]
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation"]
+    command = [*build, "--outdir", str(folder), str(ROOT)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"the wheel cannot be built:\n{done.stdout}{done.stderr}"
     return next(folder.glob("*.whl"))
@@ -44,15 +36,8 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
     home = tmp_path_factory.mktemp("venv")
     venv.create(home, with_pip=False)
-    pip = [
-        sys.executable,
-        "-m",
-        "pip",
-        "--python",
-        str(home / "bin" / "python"),
-        "--disable-pip-version-check",
-    ]
-    options = ("--quiet", "--no-index", "--no-deps", "--no-compile")
+    pip = [sys.executable, "-m", "pip", "--python", str(home / "bin" / "python")]
+    options = ("--quiet", "--no-index", "--no-deps", "--no-compile", "--disable-pip-version-check")
     subprocess.run([*pip, "install", *options, str(wheel)], check=True)
     site = Path(sysconfig.get_path("purelib", vars={"base": str(home), "platbase": str(home)}))
     (site / "borrowed.pth").write_text(
@@ -87,25 +72,14 @@ def test_wheel_carries_the_shipped_files(kind: str, wheel: Path) -> None:
 def test_wheel_carries_no_tests(wheel: Path) -> None:
     """All of it is the package and what describes it."""
     tops = {name.partition("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {
-        "cloakwork",
-        "cloakwork_extras",
-    }
+    assert {top for top in tops if ".dist-info" not in top} == {"cloakwork", "cloakwork_extras"}
 
 
-def test_the_package_is_the_wheels(installed: Path, tmp_path: Path) -> None:
-    """The environment sees the wheel, not this checkout."""
+def test_the_wheel_runs(installed: Path, tmp_path: Path) -> None:
+    """The environment sees the wheel, not this checkout; its command finds the policies in it."""
     where = run(installed, tmp_path, "python", "-c", "import cloakwork; print(cloakwork.__file__)")
     assert Path(where.strip()).is_relative_to(installed.parent)
-
-
-def test_command_is_there(installed: Path, tmp_path: Path) -> None:
-    """`cloakwork --help` works."""
     assert "Usage: cloakwork" in run(installed, tmp_path, "cloakwork", "--help")
-
-
-def test_shipped_policies_are_found(installed: Path, tmp_path: Path) -> None:
-    """`cloakwork policy list` finds the policies inside the wheel."""
     listed = run(installed, tmp_path, "cloakwork", "policy", "list")
     missing = [path.stem for path in ROOT.glob("policies/*.yaml") if path.stem not in listed]
     assert missing == []

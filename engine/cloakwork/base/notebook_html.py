@@ -5,6 +5,7 @@ fetched.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import singledispatch
 from html import escape
 from typing import Final
 
@@ -16,6 +17,14 @@ _CELL: Final = (
     "text-align: left; vertical-align: top; padding: .2em 1em .2em 0; color: inherit; "
     "background: transparent; border: 0; border-bottom: 1px solid rgba(128, 128, 128, .4)"
 )
+
+
+@singledispatch
+def html_of(thing: object) -> str | None:
+    """What notebooks show of ``thing``, by whoever has its words and registered them for its type;
+    None, for which they show plain text, where nobody of them is loaded.
+    """
+    return None
 
 
 def shown(title: str, *blocks: str) -> str:

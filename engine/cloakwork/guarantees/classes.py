@@ -252,20 +252,16 @@ def _has_predecessor(log: EventLog) -> Bools:
 def _column_values(log: EventLog, attribute: str) -> pl.Series:
     """One value an event, or a case."""
     if attribute == TIMESTAMPS:
-        return _cycle_times(log)
+        # Microseconds since the previous event of the case; null where either has no time.
+        if TIMESTAMP not in log.events.columns:
+            return pl.Series([None] * log.events.height, dtype=pl.Int64)
+        # From one case to the next a difference means nothing.
+        gaps = log.events[TIMESTAMP].dt.timestamp("us").diff()
+        return gaps.set(pl.Series(~_has_predecessor(log)), None)
     table = log.cases if attribute.startswith(CASE_PREFIX) else log.events
     if attribute not in table.columns:
         return pl.Series([None] * table.height, dtype=pl.Null)
     return values_of(table, attribute)
-
-
-def _cycle_times(log: EventLog) -> pl.Series:
-    """Microseconds since the previous event of the case; null where either has no time."""
-    if TIMESTAMP not in log.events.columns:
-        return pl.Series([None] * log.events.height, dtype=pl.Int64)
-    # From one case to the next a difference means nothing.
-    gaps = log.events[TIMESTAMP].dt.timestamp("us").diff()
-    return gaps.set(pl.Series(~_has_predecessor(log)), None)
 
 
 def _comparable_values(values: pl.Series) -> pl.Series:

@@ -188,23 +188,19 @@ class ConfidenceBound(CountedGuarantee):
         if self.attribute is not None:
             derivation.append(ReleasedAsItIs(column=self.attribute))
         derivation.append(MeasuredOnRelease(what="knowledge"))
+        # What an attacker is taken to know.
+        known = KnowsAtMost(events=self.L, background=self.background, precision=self.precision)
+        assumptions: list[Assumption] = [known]
+        # The sensitive attribute is what an attacker wants to learn: it counts as unknown.
+        may_know = set(self.over) - {self.attribute}
+        unknown = flow.released - {CONTROL_FLOW, METADATA} - may_know
+        if unknown:
+            assumptions.append(NobodyKnows(columns=tuple(sorted(unknown))))
         return Derived(
             derivation=tuple(derivation),
-            assumptions=(
-                *self._known_and_unknown(flow),
-                *unit_assumptions(flow.facts, counted=True),
-            ),
+            assumptions=(*assumptions, *unit_assumptions(flow.facts, counted=True)),
             basis="derived and measured",
         )
-
-    def _known_and_unknown(self, flow: Flow) -> Iterator[Assumption]:
-        """What an attacker is taken to know."""
-        yield KnowsAtMost(events=self.L, background=self.background, precision=self.precision)
-        # The sensitive attribute is what an attacker wants to learn: it counts as unknown.
-        known = set(self.over) - {self.attribute}
-        unknown = flow.released - {CONTROL_FLOW, METADATA} - known
-        if unknown:
-            yield NobodyKnows(columns=tuple(sorted(unknown)))
 
     def check(self, unit: Unit, *, raw_times: bool = False) -> GuaranteeCheck:
         """The worst knowledge. Whoever recognises inserted events leaves out the values that they

@@ -137,14 +137,18 @@ class DifferentialPrivacy(NoiseGuarantee):
                 f"differential privacy over {listed(self.over)}, "
                 f"given the order of events and every other released column."
             )
+        covered, still_told = listed(self.over), ""
+        if self.covers_whole_log():
+            covered, still_told = listed_briefly(self.over), f" {_STILL_TOLD}"
+            covered = f"the log as a whole: {covered}"
         rarely = f", apart from outcomes of probability {RARE * self.delta:g}" if self.delta else ""
         gain = rounded_up(100 * guessing_advantage(self.epsilon, self.delta))
         return (
             f"Whether one protected unit is in the source log or not changes the probability of "
             f"any release by at most {factor}{apart}; whoever guesses whether that unit is in it "
             f"gains at most {gain:g} percentage points{rarely} "
-            f"(differential privacy over {self._covered()})."
-        ) + (f" {_STILL_TOLD}" if self.covers_whole_log() else "")
+            f"(differential privacy over {covered}).{still_told}"
+        )
 
     def in_short(self, who: str = "case") -> str:
         """Its line on a screen."""
@@ -239,11 +243,6 @@ class DifferentialPrivacy(NoiseGuarantee):
         where nothing else of the log is released without noise that it counts.
         """
         return self.hides_presence() and CONTROL_FLOW in self.over and len(set(self.over)) > 1
-
-    def _covered(self) -> str:
-        if not self.covers_whole_log():
-            return listed(self.over)
-        return f"the log as a whole: {listed_briefly(self.over)}"
 
     def compared_logs(self) -> str:
         """Two neighbours."""

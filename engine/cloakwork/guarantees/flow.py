@@ -151,7 +151,12 @@ def follow_columns(
     for index, step in enumerate(steps):
         lineage = step.lineage
         # Values that only move inside their columns leave each its history.
-        if _only_fills(step):
+        # What declares more besides, or is not proved, is followed like any other.
+        reads_only_what_it_fills = lineage.reads <= lineage.writes | {CONTROL_FLOW}
+        keeps_order = CONTROL_FLOW not in lineage.writes
+        does_more = lineage.measures or lineage.generates
+        fills = lineage.fills and reads_only_what_it_fills and keeps_order
+        if fills and step.proved and not does_more:
             columns = {**columns, **_filled_columns(columns, index, lineage)}
             continue
         # Who adds columns to cases that were made anew measures those of the source.
@@ -201,19 +206,6 @@ def _written_state(
         measured=frozenset().union(by_own_noise, *(state.measured for state in looked_at)),
         writer=index,
         unstable=index if lineage.stability is None else unstable,
-    )
-
-
-def _only_fills(step: FlowStep) -> bool:
-    """Whether a step moves values inside their columns and no more; one that declares more besides,
-    or is not proved, is followed like any other.
-    """
-    lineage = step.lineage
-    reads_only_what_it_fills = lineage.reads <= lineage.writes | {CONTROL_FLOW}
-    keeps_order = CONTROL_FLOW not in lineage.writes
-    does_more = lineage.measures or lineage.generates
-    return (
-        lineage.fills and reads_only_what_it_fills and keeps_order and step.proved and not does_more
     )
 
 

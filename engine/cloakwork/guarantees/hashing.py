@@ -118,7 +118,10 @@ def _times_plus(hashes: Words, points: Points, added: Words) -> Words:
     result = np.empty_like(hashes)
     for row, point in enumerate(points):
         terms = added if added.ndim == 1 else added[row]
-        result[row] = _below_prime(_product(hashes[row], point) + terms)
+        numbers = _product(hashes[row], point) + terms
+        # 2^61 is 1 modulo the prime, so the high bits are added to the low ones.
+        reduced = (numbers & _P) + (numbers >> _61)
+        result[row] = np.where(reduced >= _P, reduced - _P, reduced)
     return result
 
 
@@ -137,9 +140,3 @@ def _product(factor: Words, point: int) -> Words:
     result += (middle & _LOW_29) << _32
     result += (lowest & _P) + (lowest >> _61)
     return (result & _P) + (result >> _61)
-
-
-def _below_prime(numbers: Words) -> Words:
-    # 2^61 is 1 modulo the prime, so the high bits are added to the low ones.
-    reduced = (numbers & _P) + (numbers >> _61)
-    return np.where(reduced >= _P, reduced - _P, reduced)

@@ -242,7 +242,13 @@ def _seasons(kept: pl.DataFrame) -> pl.DataFrame:
     counted = kept.group_by("time_of_day").agg(pl.col("events").sum())
     # The season of the most events first.
     frequent = counted.sort(-pl.col("events"), "time_of_day")["time_of_day"]
-    groups = [kept.filter(_only_within_hour(earlier)) for earlier in frequent]
+    # All of whose times of day are one of two, an hour apart.
+    groups = [
+        kept.filter(
+            pl.col("time_of_day").is_in([earlier, (earlier + _HOUR) % _DAY]).all().over("activity")
+        )
+        for earlier in frequent
+    ]
     groups += kept.partition_by("activity", maintain_order=True)
     for season, group in enumerate(groups):
         unassigned = group.join(found, "activity", how="anti", nulls_equal=True)
@@ -260,11 +266,6 @@ def _seasons(kept: pl.DataFrame) -> pl.DataFrame:
         )
         found = found.vstack(members)
     return found
-
-
-def _only_within_hour(earlier: int) -> pl.Expr:
-    """Rows of activities all of whose times of day are ``earlier`` or an hour later."""
-    return pl.col("time_of_day").is_in([earlier, (earlier + _HOUR) % _DAY]).all().over("activity")
 
 
 def _follows_season(kept: pl.DataFrame) -> bool:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator
 
 from cloakwork.accounting.events import cost, naive
-from cloakwork.base.costs import Cost, Currency, PrivacyEvent
+from cloakwork.base.costs import Currency
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.guarantees.base import NoiseGuarantee
@@ -131,21 +131,17 @@ def derived_at_cost(
     price = goal.price()
     events = flow.events(price.currency)
     spent = cost(events, price.cost.delta)
+    # What adding up charges: Gaussian noise has no epsilon without some of ``delta``; a figure that
+    # is not finite no file could hold.
+    sums = (naive(events, delta) for delta in (0.0, price.cost.delta))
+    plain_sum = next((each for each in sums if math.isfinite(each.epsilon)), None)
     return Derived(
         derivation=(*derivation, NoiseCosts(cost=spent)),
         assumptions=assumptions,
         cost=spent,
-        naive=_plain_sum(events, price.cost.delta),
+        naive=plain_sum,
         given=given,
     )
-
-
-def _plain_sum(events: PrivacyEvent, delta: float) -> Cost | None:
-    """What adding up charges: Gaussian noise has no epsilon without some of ``delta``. None where
-    no figure is finite, which a file could not hold.
-    """
-    sums = (naive(events, spent) for spent in (0.0, delta))
-    return next((each for each in sums if math.isfinite(each.epsilon)), None)
 
 
 def unproved_causes(used: Iterable[int], flow: Flow) -> list[str]:

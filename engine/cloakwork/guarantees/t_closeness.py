@@ -237,7 +237,10 @@ def largest_distance(counts: pl.DataFrame, guarantee: TCloseness) -> float | Non
             places = _placed_numbers(all_values, present, guarantee.scale)
             distances = _distances_of_numbers(*_compared(of_activity, all_values, places))
         else:
-            places = _placed_texts(all_values)
+            # A number for each different value.
+            number = pl.int_range(pl.len()).cast(pl.Float64)
+            position = pl.when(pl.col("value").is_not_null()).then(number)
+            places = all_values.with_columns(position=position)
             distances = _total_variation(*_compared(of_activity, all_values, places))
         largest = max(largest, float(distances.max(initial=0.0)))
     return largest
@@ -255,12 +258,6 @@ def _by_activity(
     kept = members.filter(pl.col("kept") > 0)
     for activity, rows in kept.partition_by("activity", as_dict=True).items():
         yield rows.sort(*GROUP[1:], "value"), values_of_activity[activity]
-
-
-def _placed_texts(all_values: pl.DataFrame) -> pl.DataFrame:
-    """``all_values`` with a ``position``, a number for each different value."""
-    position = pl.int_range(pl.len()).cast(pl.Float64)
-    return all_values.with_columns(position=pl.when(pl.col("value").is_not_null()).then(position))
 
 
 def _placed_numbers(all_values: pl.DataFrame, present: pl.Series, scale: str) -> pl.DataFrame:

@@ -11,6 +11,7 @@ keyed hash of its id, written before its first release (``case_hashes``). Window
 data, and the record by its own former releases, so neither depends on anybody else.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -19,6 +20,8 @@ from typing import Final
 from cloakwork.base.costs import Charge, Cost, Currency
 from cloakwork.base.errors import BudgetExceeded, Cause, PlanImpossible
 from cloakwork.base.facts import CASE
+from cloakwork.base.notebook_html import shown, table
+from cloakwork.base.quantities import format_duration
 from cloakwork.ledger.books import (
     METRIC,
     NOTHING,
@@ -115,9 +118,35 @@ class Balance:
         return self.book.currency
 
     def _repr_html_(self) -> str:
-        from cloakwork.ledger.notebook import balance_html
+        return shown("Budget", budgets_html([self]))
 
-        return balance_html(self)
+
+_CURRENCIES: Final = {"unit": "differential privacy", "metric": "metric privacy", "local": "local"}
+
+
+def budgets_html(balances: Iterable[Balance]) -> str:
+    """A table of books as notebooks show it."""
+    rows = []
+    for balance in balances:
+        name = f"{_CURRENCIES[balance.currency]} ({balance.book.name}"
+        if balance.shift is not None:
+            name += f", per {format_duration(balance.shift)}"
+        if balance.window is not None:
+            name += f", window {balance.window}"
+        name += ")"
+        if balance.unconverted:
+            name += f"; lacks charges per {', '.join(balance.unconverted)}"
+        costs = (balance.spent, balance.left, balance.total)
+        rows.append((name, *map(cost_text, costs)))
+    return table(("budget", "spent", "left", "total"), rows)
+
+
+def cost_text(cost: Cost | None) -> str:
+    """Epsilon, and delta where there is one; that no total is declared for None."""
+    if cost is None:
+        return "no total is declared"
+    epsilon = "no bound" if math.isinf(cost.epsilon) else f"epsilon {cost.epsilon:.6g}"
+    return epsilon + (f", delta {cost.delta:.3g}" if cost.delta else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,11 +26,13 @@ from typing import Any, Final, Literal
 from cloakwork.base.costs import Charge, Cost, Currency
 from cloakwork.base.errors import LedgerError
 from cloakwork.base.files import data_home, home, private_secret, secret_made_once
+from cloakwork.base.notebook_html import listing, paragraph, shown
 from cloakwork.base.text import version_of
 from cloakwork.ledger.account import (
     Account,
     Balance,
     BudgetTerms,
+    budgets_html,
     require_fit,
     require_same_period,
 )
@@ -137,9 +139,18 @@ class Summary:
     declaration: DatasetDeclaration = NOTHING_DECLARED
 
     def _repr_html_(self) -> str:
-        from cloakwork.ledger.notebook import summary_html
+        return shown("Budget of a dataset", self.html_block())
 
-        return summary_html(self)
+    def html_block(self) -> str:
+        """The dataset and its budgets, as notebooks show them among others."""
+        failed = sum(record.failed_before_release for record in self.records)
+        made = len(self.records) - failed
+        heading = f"Dataset {self.dataset}: {made:,} release{'' if made == 1 else 's'}"
+        if failed:
+            heading += f"; {failed:,} failed, whose cost stays spent"
+        count = len(self.without_dp)
+        unbounded = [f"no budget bounds what {count:,} of them disclose"] if count else []
+        return paragraph(heading) + budgets_html(self.balances) + listing("", unbounded)
 
     @property
     def without_dp(self) -> tuple[Record, ...]:
@@ -398,9 +409,8 @@ class Ledger:
         return declaration_of(self.journal.read(), dataset, self.url)
 
     def _repr_html_(self) -> str:
-        from cloakwork.ledger.notebook import ledger_html
-
-        return ledger_html(self.url, self.summary())
+        blocks = [summary.html_block() for summary in self.summary()]
+        return shown(f"Ledger {self.url}", *(blocks or [paragraph("It holds no release.")]))
 
     # Whether it is what was once written
 

@@ -31,7 +31,7 @@ from cloakwork.ledger.ledger import ReservationRequest
 from cloakwork.mechanisms.profile import Profile, ProfileParams, params_within
 from cloakwork.plan.model import Draft, Plan
 from cloakwork.policy.declared import SPELLINGS
-from cloakwork.policy.model import Budget, Limit, Policy, ProfileShare, describe_version
+from cloakwork.policy.model import Budget, Limit, Policy, describe_version
 
 __all__ = ["Profile", "profile_params", "require_profile_params"]
 
@@ -56,7 +56,16 @@ def profile_params(policy: Policy) -> ProfileParams:
     share = policy.spec.profile
     if share is None:
         raise _no_profile(policy, "the policy sets no spec.profile, so there is no budget for one")
-    if not any(_can_pay_for(goal, share) for goal in policy.goals()):
+    # Some guarantee that hides who is there must have more to spend.
+    paying = (
+        goal
+        for goal in policy.goals()
+        if isinstance(goal, DifferentialPrivacy)
+        and goal.neighbours == "unbounded"
+        and goal.epsilon > share.epsilon
+        and goal.delta >= share.delta
+    )
+    if next(paying, None) is None:
         reason = (
             "no guarantee of differential privacy with unbounded neighbours has more to spend "
             "than spec.profile"
@@ -72,12 +81,6 @@ def profile_params(policy: Policy) -> ProfileParams:
 
 def _no_profile(policy: Policy, reason: str) -> PlanImpossible:
     return PlanImpossible([Cause("profile", reason)], policy=policy.metadata.name)
-
-
-def _can_pay_for(goal: Guarantee, share: ProfileShare) -> bool:
-    if not isinstance(goal, DifferentialPrivacy) or goal.neighbours != "unbounded":
-        return False
-    return goal.epsilon > share.epsilon and goal.delta >= share.delta
 
 
 def facts_in_window(policy: Policy, facts: Facts, window: str | None) -> Facts:
@@ -361,8 +364,6 @@ def _over_budget(asked: Cost, currency: Currency, budget: Budget, unit: str) -> 
 
 def check_deltas(draft: Draft) -> Draft:
     """Refuse a delta so large that it would allow publishing somebody outright."""
-    from cloakwork.accounting.calibrate import largest_delta
-
     declared = draft.facts.units_at_most
     limit = largest_delta(declared)
     why = "1e-06 while assume.units_at_most is undeclared"

@@ -98,11 +98,7 @@ def refuse_open_globs(draft: Draft) -> Draft:
     differential privacy that hides whether a case is there, the policy must spell out every name.
     Beside the other guarantees every name is taken as given.
     """
-    return replace(draft, causes=(*draft.causes, *_open_globs(draft)))
-
-
-def _open_globs(draft: Draft) -> Iterator[Cause]:
-    """Globs that may decide about one name, and released ones where names must be hidden."""
+    causes = list(draft.causes)
     rules = draft.policy.spec.attributes
     globs = [item for item in draft.attributes if is_glob(item.attribute)]
     effects: dict[str, object] = {}
@@ -119,7 +115,7 @@ def _open_globs(draft: Draft) -> Iterator[Cause]:
                 f"{both} overlap, and neither contains the other: which of them decides about a "
                 "name that fits both is open; narrow one of them, or give both the same rule"
             )
-        yield Cause("rules of the attributes", reason)
+        causes.append(Cause("rules of the attributes", reason))
     hiding = next((goal for goal in draft.goals if goal.hides_attribute_names()), None)
     for item in globs:
         if hiding is not None and item.treatment in RELEASED:
@@ -128,7 +124,8 @@ def _open_globs(draft: Draft) -> Iterator[Cause]:
                 "may tell: which names a log has is data; "
                 "spell out the names, or drop what matches"
             )
-            yield Cause(hiding.cited(), reason)
+            causes.append(Cause(hiding.cited(), reason))
+    return replace(draft, causes=tuple(causes))
 
 
 def _unusable_attributes(draft: Draft, covered: frozenset[str]) -> Iterator[Cause]:

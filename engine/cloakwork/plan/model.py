@@ -13,6 +13,7 @@ from cloakwork.base.errors import Cause
 from cloakwork.base.facts import Facts
 from cloakwork.base.globs import rule_resolver
 from cloakwork.base.lineage import Lineage
+from cloakwork.base.notebook_html import html_of
 from cloakwork.base.quantities import Frozen
 from cloakwork.base.records import PROSE, Prose
 from cloakwork.guarantees import Guarantee
@@ -170,10 +171,8 @@ class Plan(Frozen):
         )
         return rules.rule(attribute)
 
-    def _repr_html_(self) -> str:
-        from cloakwork.plan.sentences import plan_html
-
-        return plan_html(self)
+    def _repr_html_(self) -> str | None:
+        return html_of(self)
 
     def releases(self, attribute: str) -> bool:
         """Whether an attribute of the source is released in any form."""

@@ -24,7 +24,7 @@ from cloakwork.plan.columns import (
     refuse_open_globs,
 )
 from cloakwork.plan.joint import JointTerms, choose_parts, is_joint
-from cloakwork.plan.model import Draft, Pass, Step
+from cloakwork.plan.model import ConsideredMechanism, Draft, Pass, Step
 from cloakwork.plan.treatments import (
     fill_inserted_events,
     generalise_quasi_identifiers,
@@ -65,24 +65,19 @@ def choose_mechanisms(draft: Draft) -> Draft:
     """Choose mechanisms for each guarantee, for what the profile leaves of its budget: one, or one
     for each part of a joint goal.
     """
-    choices = []
+    steps, causes = list(draft.steps), list(draft.causes)
+    considered: list[ConsideredMechanism] = []
     for index, goal in enumerate(draft.goals):
         left = goal_after_profile(draft.profile, goal)
-        if left is not None:
-            choices.append(_placed(_choose(index, left, goal, draft), index))
-    return replace(
-        draft,
-        steps=(*draft.steps, *(step for choice in choices for step in choice.steps)),
-        considered=tuple(item for choice in choices for item in choice.considered),
-        causes=(*draft.causes, *(cause for choice in choices for cause in choice.causes)),
-    )
-
-
-def _placed(choice: MechanismChoice, index: int) -> MechanismChoice:
-    """The causes of a refusal, at the guarantee's place where they have none of their own."""
-    where = ("spec", "guarantees", index)
-    causes = tuple(replace(cause, where=cause.where or where) for cause in choice.causes)
-    return replace(choice, causes=causes)
+        if left is None:
+            continue
+        choice = _choose(index, left, goal, draft)
+        steps += choice.steps
+        considered += choice.considered
+        # At the guarantee's place where they have none of their own.
+        where = ("spec", "guarantees", index)
+        causes += [replace(cause, where=cause.where or where) for cause in choice.causes]
+    return replace(draft, steps=tuple(steps), considered=tuple(considered), causes=tuple(causes))
 
 
 def _choose(index: int, left: Guarantee, goal: Guarantee, draft: Draft) -> MechanismChoice:

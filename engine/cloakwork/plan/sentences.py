@@ -7,11 +7,11 @@ report says is written here, from records alone, so that correcting a word chang
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import Final, assert_never
 
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
-from cloakwork.base.notebook_html import listing, paragraph, shown, table
+from cloakwork.base.notebook_html import html_of, listing, paragraph, shown, table
 from cloakwork.base.quantities import format_duration
 from cloakwork.base.text import listed, quoted, size_text
 from cloakwork.guarantees import (
@@ -29,27 +29,24 @@ from cloakwork.guarantees.claims import (
     Reason,
     TreatmentReason,
 )
-from cloakwork.ledger.notebook import cost_text
+from cloakwork.ledger.account import cost_text
 from cloakwork.mechanisms.base import Prediction, Proof
 from cloakwork.mechanisms.registry import catalogue
-from cloakwork.plan.model import Claim, Step, UnprovenClaim
+from cloakwork.plan.model import Claim, Plan, Step, UnprovenClaim
 from cloakwork.policy.model import describe_version
 
 
 def claim_sentence(guarantee: Guarantee, given: ConditionedOn | None) -> str:
     """A claim in plain words: the guarantee, and what it takes as known."""
-    return guarantee.sentence() + (f" {_known_sentence(given)}" if given is not None else "")
-
-
-def _known_sentence(given: ConditionedOn) -> str:
-    window = given.window
-    declared = (
-        ""
-        if window is None
-        else f", the window from {window.start:%Y-%m-%d} to {window.end:%Y-%m-%d}"
-    )
-    said = (
-        f"Taken as known: the order of events{declared}, and every released column "
+    said = guarantee.sentence()
+    if given is None:
+        return said
+    declared = ""
+    if given.window is not None:
+        start, end = given.window.start, given.window.end
+        declared = f", the window from {start:%Y-%m-%d} to {end:%Y-%m-%d}"
+    said += (
+        f" Taken as known: the order of events{declared}, and every released column "
         f"that is not computed from noised times alone ({', '.join(given.columns)})."
     )
     if others := possible_time_attributes(given):
@@ -303,8 +300,19 @@ def caveat_in_words(caveat: Caveat) -> str:
                 f"the books per {books} are kept apart: "
                 "their totals do not add up to one person's risk"
             )
-        case claims.HoldsWindow():
-            return _caveat_of_window(caveat)
+        case claims.HoldsWindow(window=window, tells_starts=tells, unit_attribute=unit):
+            said = f"only cases whose first event lies in {window} (UTC) are in the release"
+            if tells:
+                said += ": whoever knows that a case is in it knows that it started then"
+            if unit is None:
+                return (
+                    f"{said}; costs of several windows do not add up for one case, "
+                    "but do for a person with cases in them"
+                )
+            return (
+                f"{said}; one '{unit}' may have cases in several windows, "
+                "so the costs of all of them add up"
+            )
         case claims.PreferenceUnused(mechanism=name, reason=reason):
             return f"mechanisms.prefer names {name}, which is not used: {reason}"
         case claims.RunsUnproven(mechanism=name):
@@ -365,21 +373,6 @@ def caveat_in_words(caveat: Caveat) -> str:
             )
         case _:
             assert_never(caveat)
-
-
-def _caveat_of_window(caveat: claims.HoldsWindow) -> str:
-    said = f"only cases whose first event lies in {caveat.window} (UTC) are in the release"
-    if caveat.tells_starts:
-        said += ": whoever knows that a case is in it knows that it started then"
-    if caveat.unit_attribute is None:
-        return (
-            f"{said}; costs of several windows do not add up for one case, but do for a person "
-            "with cases in them"
-        )
-    return (
-        f"{said}; one '{caveat.unit_attribute}' may have cases in several windows, "
-        "so the costs of all of them add up"
-    )
 
 
 def _caveat_of_inserted(columns: tuple[str, ...]) -> str:
@@ -511,11 +504,8 @@ def event_count(count: int) -> str:
     return "one event" if count == 1 else f"{count:,} events"
 
 
-if TYPE_CHECKING:
-    from cloakwork.plan.model import Plan
-
-
-def plan_html(plan: "Plan") -> str:
+@html_of.register
+def plan_html(plan: Plan) -> str:
     """What happens, what it protects, what it does not, what it costs; what is unproven first."""
     claims = [(claim.guarantee.kind, claim.sentence) for claim in plan.claims]
     costs = [
@@ -534,7 +524,7 @@ def plan_html(plan: "Plan") -> str:
     )
 
 
-def exposed_lines(plan: "Plan") -> list[str]:
+def exposed_lines(plan: Plan) -> list[str]:
     """Each column that is released without protection, and why."""
     return [
         column_in_words(METADATA) if item.column == METADATA else f"{item.column}: {item.reason}"

@@ -91,8 +91,12 @@ def treat_attributes(draft: Draft) -> Draft:
     )
     # Where units are counted on the release, what identifies them must last until then.
     groups = [goal.least_group() for goal in draft.goals]
-    if any(group is not None and group.counts == "units" for group in groups):
-        treatments = _kept_until_counted(treatments, draft)
+    unit = draft.facts.unit.attribute
+    released = {item.attribute for item in draft.attributes if item.treatment in RELEASED}
+    is_counted = any(group is not None and group.counts == "units" for group in groups)
+    if is_counted and unit is not None and unit not in released:
+        others = (item for item in treatments if item.attribute != unit)
+        treatments = (*others, Treatment(attribute=unit, treatment="protect"))
     mechanism = draft.catalogue["attributes/redact"]
     why = "treats attributes as the policy says; whatever it does not name is dropped"
     step = step_of(mechanism, RedactParams(treatments=treatments), draft.facts, why=why)
@@ -124,16 +128,6 @@ def fill_inserted_events(draft: Draft) -> Draft:
     )
     step = step_of(draft.catalogue["kanon/fill"], params, draft.facts, why=why)
     return replace(draft, steps=(*draft.steps, step))
-
-
-def _kept_until_counted(treatments: tuple[Treatment, ...], draft: Draft) -> tuple[Treatment, ...]:
-    """The attribute of units stays until the check has counted them, and is dropped only then."""
-    unit = draft.facts.unit.attribute
-    released = {item.attribute for item in draft.attributes if item.treatment in RELEASED}
-    if unit is None or unit in released:
-        return treatments
-    others = tuple(item for item in treatments if item.attribute != unit)
-    return (*others, Treatment(attribute=unit, treatment="protect"))
 
 
 def _treatment_of(item: TreatedAttribute, rule: AttributeRule, dataset: str) -> Treatment:

@@ -210,18 +210,15 @@ def coherent_type(
     """The type of an attribute that has a range, or whose values are found in the log; None of
     others. Raises ValueError where ``stated`` does not go with what is declared.
     """
-    if ends is not None:
-        return _type_with_range(stated, ends)
-    if finds:
+    if finds and ends is None:
         if stated not in (None, "text", "integer"):
             raise ValueError("type must be text or integer where values are found in the log")
         return "integer" if stated == "integer" else "text"
-    if stated is not None:
-        raise ValueError("type belongs to a range, or to find_values: a domain says its own type")
-    return None
-
-
-def _type_with_range(stated: ValueType | None, ends: tuple[float | str, ...]) -> RangeType:
+    if ends is None:
+        if stated is not None:
+            message = "type belongs to a range, or to find_values: a domain says its own type"
+            raise ValueError(message)
+        return None
     found = type_of_range(ends)
     if stated in (None, found):
         return found

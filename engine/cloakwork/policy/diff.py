@@ -166,7 +166,15 @@ def _rule_text(rule: AttributeRule | None) -> str:
 
 def in_budget(old: Policy, new: Policy) -> Iterator[Change]:
     """Less budget is tighter; no budget is none at all to hold to."""
-    for name, before, after in _compared_limits(old, new):
+    of_old, of_new = old.spec.budget, new.spec.budget
+    limits: dict[str, tuple[Limit | None, Limit | None]] = {
+        "release": (of_old.release, of_new.release),
+        "total": (of_old.total, of_new.total),
+    }
+    for name in ("metric", "local"):
+        was_own, now_own = getattr(of_old.total, name, None), getattr(of_new.total, name, None)
+        limits[f"total.{name}"] = (was_own, now_own)
+    for name, (before, after) in limits.items():
         field = f"spec.budget.{name}"
         # A limit that is new or gone is one change, not one of each figure.
         if before is None or after is None:
@@ -204,14 +212,6 @@ def _in_windows(old: Policy, new: Policy) -> Iterator[Change]:
 
 def _windows_text(windows: Windows | None) -> str | None:
     return None if windows is None else f"by {windows.by}, every {windows.every}"
-
-
-def _compared_limits(old: Policy, new: Policy) -> Iterator[tuple[str, Limit | None, Limit | None]]:
-    before, after = old.spec.budget, new.spec.budget
-    yield "release", before.release, after.release
-    yield "total", before.total, after.total
-    for name in ("metric", "local"):
-        yield f"total.{name}", getattr(before.total, name, None), getattr(after.total, name, None)
 
 
 def _cost_text(limit: Limit | None) -> str | None:

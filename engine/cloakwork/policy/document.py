@@ -243,7 +243,9 @@ def _composed(text: str) -> Node | None:
         finally:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
-        raise UnreadableText(_yaml_message(error), _error_position(error)) from None
+        mark = error.problem_mark or error.context_mark
+        place = SourcePosition(mark.line + 1, mark.column + 1) if mark else SourcePosition(1, 1)
+        raise UnreadableText(_yaml_message(error), place) from None
     except yaml.reader.ReaderError as error:
         # This error knows an offset alone; line and column are counted here.
         position = int(error.position)
@@ -261,13 +263,6 @@ def _composed(text: str) -> Node | None:
 
 
 _composed_once = lru_cache(maxsize=16)(_composed)
-
-
-def _error_position(error: yaml.MarkedYAMLError) -> SourcePosition:
-    mark = error.problem_mark or error.context_mark
-    if mark is None:
-        return SourcePosition(1, 1)
-    return SourcePosition(mark.line + 1, mark.column + 1)
 
 
 def _yaml_message(error: yaml.MarkedYAMLError) -> str:
@@ -348,7 +343,12 @@ def read_document(text: str, path: str) -> Document:
         raise PolicyError([FileProblem(path, "is larger than 1 MiB; a policy is a short document")])
     # Before parsing, for such a mark may stand in a comment, which the parser drops.
     if (turned := _TURNING.search(text)) is not None:
-        raise PolicyError([_turning_mark(text, turned.start(), path)])
+        start = turned.start()
+        code = ascii(text[start])[1:-1]
+        message = f"holds {code}, which turns the direction of what is shown"
+        line, column = text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)
+        hint = f'remove it; in a value write "{code}" in double quotes'
+        raise PolicyError([FileProblem(path, message, line, column, hint)])
     try:
         root = compose_yaml(text)
         reader = _DocumentReader()
@@ -367,17 +367,6 @@ def read_document(text: str, path: str) -> Document:
         message = reader.faults[0].message if reader.faults else expected
         raise PolicyError([FileProblem(path, message, *start_of(root))])
     return Document(content, reader.values, reader.keys, tuple(reader.faults))
-
-
-def _turning_mark(text: str, place: int, path: str) -> FileProblem:
-    code = ascii(text[place])[1:-1]
-    return FileProblem(
-        path,
-        f"holds {code}, which turns the direction of what is shown",
-        text.count("\n", 0, place) + 1,
-        place - text.rfind("\n", 0, place),
-        f'remove it; in a value write "{code}" in double quotes',
-    )
 
 
 class _DocumentReader:

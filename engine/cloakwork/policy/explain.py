@@ -1,13 +1,14 @@
 """A policy in plain words, for those who sign it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from cloakwork.base.costs import RARE, guessing_advantage
-from cloakwork.base.facts import CASE, RangeType, unit_name
+from cloakwork.base.facts import CASE, unit_name
 from cloakwork.base.globs import is_glob
 from cloakwork.base.lineage import METADATA, TIMESTAMPS
+from cloakwork.base.notebook_html import html_of, listing, shown
 from cloakwork.base.quantities import format_duration
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee
 from cloakwork.policy.declared import SPELLINGS, Windows
@@ -27,20 +28,16 @@ class Section:
 
 def explain(policy: Policy) -> tuple[Section, ...]:
     """The sections that say who is protected, how, against what, and what stays open."""
-    sections = (
-        Section("What this is", tuple(_identity_section(policy))),
-        Section("Who is protected", tuple(_unit_section(policy))),
-        Section("What every release guarantees", tuple(goal.sentence() for goal in policy.goals())),
-        Section("What stays exposed, and why", tuple(_exposed_section(policy))),
-        Section("What happens to each attribute", tuple(_attributes_section(policy))),
-        Section("What it may cost", tuple(_budget_section(policy))),
-        Section("What is taken as publicly known", tuple(_public_facts_section(policy))),
-        Section("What is found in the log, through noise", tuple(_found_values(policy))),
-        Section("What declaring more would gain", tuple(_gains_section(policy))),
-        Section("How it is done", tuple(_mechanisms_section(policy))),
-    )
+    sections = (Section(title, tuple(answer(policy))) for title, answer in SECTIONS)
     # A question without an answer is left out.
     return tuple(section for section in sections if section.lines)
+
+
+@html_of.register
+def policy_html(policy: Policy) -> str:
+    """The same as notebooks show it."""
+    sections = (listing(section.title, section.lines) for section in explain(policy))
+    return shown(f"Policy {describe_version(policy)}", *sections)
 
 
 def covered_columns(policy: Policy) -> frozenset[str]:
@@ -57,7 +54,8 @@ def is_released(policy: Policy, attribute: str) -> bool:
     return rule.role == "control-flow" or policy.column(attribute) in covered_columns(policy)
 
 
-def _identity_section(policy: Policy) -> Iterator[str]:
+def what_it_is(policy: Policy) -> Iterator[str]:
+    """Name, owner, purpose, legal basis, dataset."""
     meta = policy.metadata
     yield f"Policy {describe_version(policy)}, answered for by {meta.owner}."
     yield f"Purpose: {meta.purpose}."
@@ -68,7 +66,8 @@ def _identity_section(policy: Policy) -> Iterator[str]:
         yield meta.description
 
 
-def _unit_section(policy: Policy) -> Iterator[str]:
+def who_is_protected(policy: Policy) -> Iterator[str]:
+    """Cases, or persons with so many cases."""
     unit = policy.spec.unit
     if unit.attribute is None:
         yield (
@@ -88,7 +87,13 @@ def _unit_section(policy: Policy) -> Iterator[str]:
     yield "A case without that value is protected on its own."
 
 
-def _exposed_section(policy: Policy) -> Iterator[str]:
+def what_is_guaranteed(policy: Policy) -> Iterator[str]:
+    """Each guarantee in its own words."""
+    return (goal.sentence() for goal in policy.goals())
+
+
+def what_stays_exposed(policy: Policy) -> Iterator[str]:
+    """Columns that no guarantee covers, and what the form of the release shows."""
     for column, reason in policy.spec.expose.items():
         yield f"{column}: covered by no guarantee. Reason given: {reason}"
     # Unless presence is hidden, the form of the release shows as it is in the source.
@@ -99,17 +104,15 @@ def _exposed_section(policy: Policy) -> Iterator[str]:
         yield "Nothing."
 
 
-def _attributes_section(policy: Policy) -> Iterator[str]:
+def what_happens_to_attributes(policy: Policy) -> Iterator[str]:
+    """Each attribute or glob that the policy names, and all others."""
     for name, rule in policy.spec.attributes.items():
-        yield f"{_attribute_text(name)}: {_treatment_text(policy, name, rule)}"
+        subject = f"attributes that match '{name}'" if is_glob(name) else f"'{name}'"
+        if name == "*":
+            subject = "every other attribute"
+        yield f"{subject}: {_treatment_text(policy, name, rule)}"
     if "*" not in policy.spec.attributes:
         yield "every other attribute: dropped"
-
-
-def _attribute_text(name: str) -> str:
-    if name == "*":
-        return "every other attribute"
-    return f"attributes that match '{name}'" if is_glob(name) else f"'{name}'"
 
 
 def _treatment_text(policy: Policy, name: str, rule: AttributeRule) -> str:
@@ -129,26 +132,23 @@ def _treatment_text(policy: Policy, name: str, rule: AttributeRule) -> str:
                 kept = "the same in every release of the dataset"
             return f"replaced by pseudonyms, {kept}; how often each occurs still shows"
         case "generalise":
-            return f"made coarser: {_groups(rule)}"
+            groups = (
+                f"groups at level {rule.level} of its hierarchy; "
+                "values that stand in no group are dropped"
+            )
+            if rule.bins is not None:
+                pairs = zip(rule.bins, rule.bins[1:], strict=False)
+                intervals = ", ".join(f"[{low:g}, {high:g})" for low, high in pairs)
+                groups = f"intervals {intervals}; values outside are dropped"
+            return f"made coarser: {groups}"
         case _:
             return "released as it is" if is_released(policy, name) else "dropped"
 
 
-def _groups(rule: AttributeRule) -> str:
-    if rule.bins is not None:
-        pairs = zip(rule.bins, rule.bins[1:], strict=False)
-        intervals = ", ".join(f"[{low:g}, {high:g})" for low, high in pairs)
-        return f"intervals {intervals}; values outside are dropped"
-    return (
-        f"groups at level {rule.level} of its hierarchy; values that stand in no group are dropped"
-    )
-
-
-def _budget_section(policy: Policy) -> Iterator[str]:
-    budget, presence = (
-        policy.spec.budget,
-        any(goal.hides_presence() for goal in policy.spec.guarantees),
-    )
+def what_it_costs(policy: Policy) -> Iterator[str]:
+    """What a release, all releases and the noisy figures may cost."""
+    budget = policy.spec.budget
+    presence = any(goal.hides_presence() for goal in policy.spec.guarantees)
     if budget.release is not None:
         yield f"One release: at most {in_words(budget.release, presence=presence)}."
     per_case = unit_name(policy.spec.unit) == CASE
@@ -210,19 +210,18 @@ def in_words(limit: Limit, *, presence: bool) -> str:
     cost = limit.cost()
     words = f"epsilon {cost.epsilon:.4g}" + (f", delta {cost.delta:g}" if cost.delta else "")
     # The advantage is in guessing presence, and says nothing of single values.
-    if presence:
-        gain = 100 * guessing_advantage(cost.epsilon, cost.delta)
-        words += (
-            " (whoever guesses whether a protected unit "
-            f"is in the log gains at most {gain:.3g} percentage points"
-        )
-        words += (
-            f", apart from outcomes of probability {RARE * cost.delta:g})" if cost.delta else ")"
-        )
-    return words
+    if not presence:
+        return words
+    gain = 100 * guessing_advantage(cost.epsilon, cost.delta)
+    rare = f", apart from outcomes of probability {RARE * cost.delta:g}" if cost.delta else ""
+    return (
+        f"{words} (whoever guesses whether a protected unit "
+        f"is in the log gains at most {gain:.3g} percentage points{rare})"
+    )
 
 
-def _public_facts_section(policy: Policy) -> Iterator[str]:
+def what_is_public(policy: Policy) -> Iterator[str]:
+    """Facts under ``assume``, and declared values of attributes."""
     assume = policy.spec.assume
     if assume.alphabet is not None:
         yield f"Activities: {', '.join(assume.alphabet)}. Others are dropped."
@@ -247,10 +246,12 @@ def _public_facts_section(policy: Policy) -> Iterator[str]:
             values = shown + (more if len(rule.domain) > MOST_VALUES else "")
             yield f"'{name}' has one of the values {values}."
         if rule.range is not None:
-            yield f"'{name}' is {_range_text(rule.range, rule.value_type())}."
+            low, high = (end if isinstance(end, str) else f"{end:g}" for end in rule.range)
+            kinds = {"integer": "a whole number", "date": "a day", "time": "a time"}
+            yield f"'{name}' is {kinds.get(rule.value_type(), 'a number')} from {low} to {high}."
 
 
-def _found_values(policy: Policy) -> Iterator[str]:
+def what_is_found(policy: Policy) -> Iterator[str]:
     """What is not declared of attributes, and what declaring it would gain."""
     for name, rule in policy.spec.attributes.items():
         if rule.find_values:
@@ -261,13 +262,8 @@ def _found_values(policy: Policy) -> Iterator[str]:
             )
 
 
-def _range_text(ends: tuple[float | str, ...], type_: RangeType) -> str:
-    low, high = (end if isinstance(end, str) else f"{end:g}" for end in ends)
-    what = {"integer": "a whole number", "date": "a day", "time": "a time"}.get(type_, "a number")
-    return f"{what} from {low} to {high}"
-
-
-def _gains_section(policy: Policy) -> Iterator[str]:
+def what_declaring_gains(policy: Policy) -> Iterator[str]:
+    """Facts that are not declared, and what becomes of the release without them."""
     gains: dict[str, str] = {}
     for goal in policy.goals():
         gains |= gains_of_declaring(policy, goal)
@@ -296,7 +292,8 @@ def gains_of_declaring(policy: Policy, goal: Guarantee) -> dict[str, str]:
     return {name: why for name, why in gains.items() if getattr(assume, name) is None}
 
 
-def _mechanisms_section(policy: Policy) -> Iterator[str]:
+def how_it_is_done(policy: Policy) -> Iterator[str]:
+    """Mechanisms, and how logs are read and written."""
     means = policy.spec.mechanisms
     if means.allow != ("*",):
         yield f"Allowed mechanisms: {', '.join(means.allow)}."
@@ -317,3 +314,17 @@ def _mechanisms_section(policy: Policy) -> Iterator[str]:
         )
         yield f"The log is read with {', '.join((*listed, *columns))}."
     yield f"The log is written as {policy.spec.output.format}."
+
+
+SECTIONS: Final[tuple[tuple[str, Callable[[Policy], Iterator[str]]], ...]] = (
+    ("What this is", what_it_is),
+    ("Who is protected", who_is_protected),
+    ("What every release guarantees", what_is_guaranteed),
+    ("What stays exposed, and why", what_stays_exposed),
+    ("What happens to each attribute", what_happens_to_attributes),
+    ("What it may cost", what_it_costs),
+    ("What is taken as publicly known", what_is_public),
+    ("What is found in the log, through noise", what_is_found),
+    ("What declaring more would gain", what_declaring_gains),
+    ("How it is done", how_it_is_done),
+)

@@ -3,7 +3,7 @@
 import math
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, TypeGuard
+from typing import Any, Final
 
 from pydantic import JsonValue
 
@@ -13,7 +13,6 @@ from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.guarantees import (
     VACUOUS_T,
     DifferentialPrivacy,
-    Guarantee,
     KAnonymity,
     TCloseness,
 )
@@ -324,7 +323,9 @@ def little_left(policy: Policy) -> Iterator[Advice]:
                 )
                 yield Advice(("spec", "guarantees", index, "k"), message)
         # Where activities are not public, those that few cases hold fall below a noisy threshold.
-        if not declared and _is_noisy_control_flow(goal):
+        if declared or not isinstance(goal, DifferentialPrivacy):
+            continue
+        if CONTROL_FLOW in goal.over and goal.delta > 0:
             needed = _cases_to_be_seen(goal, policy.spec.unit.max_cases)
             if needed >= MANY_CASES:
                 message = (
@@ -344,10 +345,6 @@ def undeclared_facts(policy: Policy) -> Iterator[Advice]:
             yield Advice(
                 ("spec", "guarantees", index, "over"), f"declaring more keeps more: {said}"
             )
-
-
-def _is_noisy_control_flow(goal: Guarantee) -> TypeGuard[DifferentialPrivacy]:
-    return isinstance(goal, DifferentialPrivacy) and CONTROL_FLOW in goal.over and goal.delta > 0
 
 
 def _cases_to_be_seen(goal: DifferentialPrivacy, max_cases: int) -> int:
@@ -428,6 +425,8 @@ def unused_values(policy: Policy) -> Iterator[Advice]:
 
 
 _LAID_OUT: Final = "\n\t"
+# Control characters, formatting marks, and separators of lines and paragraphs.
+_INVISIBLE: Final = ("Cc", "Cf", "Zl", "Zp")
 
 
 def invisible_characters(policy: Policy) -> Iterator[Advice]:
@@ -435,17 +434,15 @@ def invisible_characters(policy: Policy) -> Iterator[Advice]:
     # What the author wrote alone, not what is set by default.
     content = policy.model_dump(mode="json", by_alias=True, exclude_unset=True)
     for steps, text in _texts(content, ()):
-        hidden = dict.fromkeys(letter for letter in text if _is_invisible(letter))
+        hidden = dict.fromkeys(
+            letter
+            for letter in text
+            if unicodedata.category(letter) in _INVISIBLE and letter not in _LAID_OUT
+        )
         if hidden:
             codes = ", ".join(ascii(letter)[1:-1] for letter in hidden)
             message = f"holds {codes}, which nobody sees; remove it unless the log has it there"
             yield Advice(steps, message)
-
-
-def _is_invisible(letter: str) -> bool:
-    # Control characters, formatting marks, and separators of lines and paragraphs.
-    kinds = ("Cc", "Cf", "Zl", "Zp")
-    return unicodedata.category(letter) in kinds and letter not in _LAID_OUT
 
 
 def _texts(content: Any, steps: Steps) -> Iterator[tuple[Steps, str]]:

@@ -6,17 +6,13 @@ Every field carries the sentence that an author reads in the editor.
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    field_validator,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from cloakwork.base.costs import Cost, epsilon_of_advantage
 from cloakwork.base.facts import CASE, Facts, Unit, unit_name
 from cloakwork.base.globs import MOST_GLOBS, RuleResolver, is_glob, matches, rule_resolver
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.base.notebook_html import html_of
 from cloakwork.base.quantities import (
     DATASET_PATTERN,
     LEAST_EPSILON,
@@ -139,13 +135,6 @@ class AttributeRule(Frozen):
         """What its values are, of a range or where they are found; None of others."""
         return coherent_type(self.type, self.range, finds=self.find_values)
 
-    @property
-    def _may_coarsen(self) -> bool:
-        # k-anonymity makes a kept quasi-identifier coarser, so that one may have groups as well.
-        return self.treatment == "generalise" or (
-            self.role == "quasi-identifier" and self.treatment in (None, "keep")
-        )
-
     @field_validator("bins")
     @classmethod
     def _ascending(cls, bins: tuple[float, ...] | None) -> tuple[float, ...] | None:
@@ -164,7 +153,11 @@ class AttributeRule(Frozen):
             raise ValueError("treatment generalise needs either a hierarchy or bins")
         if self.hierarchy is not None and self.bins is not None:
             raise ValueError("needs a hierarchy or bins, not both")
-        if not self._may_coarsen and not (self.hierarchy is None and self.bins is None):
+        # k-anonymity makes a kept quasi-identifier coarser, so that one may have groups as well.
+        may_coarsen = self.treatment == "generalise" or (
+            self.role == "quasi-identifier" and self.treatment in (None, "keep")
+        )
+        if not may_coarsen and not (self.hierarchy is None and self.bins is None):
             name = "bins" if self.hierarchy is None else "hierarchy"
             raise ValueError(
                 f"{name} belongs to treatment: generalise, or to role: quasi-identifier"
@@ -593,13 +586,8 @@ class Policy(Frozen):
     ]
     spec: Annotated[Spec, Field(description="What must be guaranteed, and how")]
 
-    def _repr_html_(self) -> str:
-        # Imported late, for ``explain`` imports this module.
-        from cloakwork.base.notebook_html import listing, shown
-        from cloakwork.policy.explain import explain
-
-        sections = (listing(section.title, section.lines) for section in explain(self))
-        return shown(f"Policy {describe_version(self)}", *sections)
+    def _repr_html_(self) -> str | None:
+        return html_of(self)
 
     def rule(self, attribute: str) -> AttributeRule | None:
         """The rule for one attribute: its own name first, then the smallest glob that it fits; None
@@ -639,15 +627,15 @@ class Policy(Frozen):
 
     def goals(self) -> tuple[Guarantee, ...]:
         """The guarantees, over columns instead of attribute names."""
-        return tuple(self._over_columns(goal) for goal in self.spec.guarantees)
-
-    def _over_columns(self, goal: Guarantee) -> Guarantee:
-        if "over" in type(goal).model_fields:
-            return goal.model_copy(update={"over": tuple(self.column(name) for name in goal.over)})
-        attribute = getattr(goal, "attribute", None)
-        if attribute is None:
-            return goal
-        return goal.model_copy(update={"attribute": self.column(attribute)})
+        goals = []
+        for goal in self.spec.guarantees:
+            update: dict[str, object] = {}
+            if "over" in type(goal).model_fields:
+                update["over"] = tuple(self.column(name) for name in goal.over)
+            elif (attribute := getattr(goal, "attribute", None)) is not None:
+                update["attribute"] = self.column(attribute)
+            goals.append(goal.model_copy(update=update))
+        return tuple(goals)
 
     def facts(self) -> Facts:
         """The declared public facts, all that planning may read."""

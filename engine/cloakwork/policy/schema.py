@@ -75,16 +75,12 @@ def _without_noise(value: Any) -> Any:
             kept[name] = _without_noise(below)
     if isinstance(kept.get("description"), str):
         kept["description"] = " ".join(kept["description"].replace("``", "").split())
-    return _without_null(kept)
-
-
-def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """A key that is optional is left out, not written as null."""
-    choices = schema.get("anyOf")
+    # A key that is optional is left out, not written as null.
+    choices = kept.get("anyOf")
     if not isinstance(choices, list) or {"type": "null"} not in choices:
-        return schema
+        return kept
     rest = [choice for choice in choices if choice != {"type": "null"}]
-    others = {key: below for key, below in schema.items() if key != "anyOf"}
+    others = {key: below for key, below in kept.items() if key != "anyOf"}
     if len(rest) == 1:
         return {**rest[0], **others}
     return {**others, "anyOf": rest}
@@ -160,47 +156,40 @@ def _value_text(field: Mapping[str, Any]) -> str:
 def _type_text(field: Mapping[str, Any]) -> str:
     match field.get("type"):
         case "array":
-            return f"a list: {_items_text(field['items'])}"
+            items = field["items"]
+            if "enum" in items:
+                return f"a list: some of {_value_text(items)}"
+            mappings = "oneOf" in items or _value_text(items) == "a mapping"
+            kinds = {"string": "text", "number": "numbers", "integer": "whole numbers"}
+            default = "mappings" if mappings else "any values"
+            return f"a list: {kinds.get(str(items.get('type')), default)}"
         case "object":
             return "a mapping"
         case "boolean":
             return "`true` or `false`"
         case "string":
-            return _string_text(field)
+            if "examples" in field:
+                examples = " or ".join(f"`{example}`" for example in field["examples"])
+                return f"a duration, such as {examples}"
+            is_instant = field.get("format") == "date-time"
+            return "an instant with its time zone" if is_instant else "text"
         case _:
             kind = "a whole number" if field.get("type") == "integer" else "a number"
-            return f"{kind} {_bounds_text(field)}"
+            bounds = []
+            for name, words in _BOUNDS_IN_WORDS.items():
+                if name in field:
+                    bound = field[name]
+                    short = not isinstance(bound, int) and bound < 1000
+                    bounds.append(words.format(f"{bound:g}" if short else f"{bound:,.0f}"))
+            return f"{kind} {', '.join(bounds)}"
 
 
-def _items_text(items: Mapping[str, Any]) -> str:
-    if "enum" in items:
-        return "some of " + _value_text(items)
-    kinds = {"string": "text", "number": "numbers", "integer": "whole numbers"}
-    mappings = "oneOf" in items or _value_text(items) == "a mapping"
-    return kinds.get(str(items.get("type")), "mappings" if mappings else "any values")
-
-
-def _string_text(field: Mapping[str, Any]) -> str:
-    if "examples" in field:
-        return "a duration, such as " + " or ".join(f"`{example}`" for example in field["examples"])
-    return "an instant with its time zone" if field.get("format") == "date-time" else "text"
-
-
-def _bounds_text(field: Mapping[str, Any]) -> str:
-    words = {
-        "minimum": "at least {}",
-        "exclusiveMinimum": "above {}",
-        "maximum": "at most {}",
-        "exclusiveMaximum": "below {}",
-    }
-    present = [name for name in words if name in field]
-    return ", ".join(words[name].format(_number_text(field[name])) for name in present)
-
-
-def _number_text(value: float) -> str:
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:,.0f}" if value >= 1000 else f"{value:g}"
+_BOUNDS_IN_WORDS: Final = {
+    "minimum": "at least {}",
+    "exclusiveMinimum": "above {}",
+    "maximum": "at most {}",
+    "exclusiveMaximum": "below {}",
+}
 
 
 def with_reference(document: str) -> str:

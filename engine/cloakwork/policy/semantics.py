@@ -7,7 +7,7 @@ Whether a policy can be *met* is not asked here; that is planning.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -73,7 +73,7 @@ def placeholders_are_filled(content: Mapping[str, Any]) -> Iterator[ShapeError]:
     """A text in angle brackets is a question; texts in lists and in hierarchies are values,
     whatever they are.
     """
-    yield from _questions(content, ())
+    return _questions(content, ())
 
 
 def _questions(content: Any, steps: Steps) -> Iterator[ShapeError]:
@@ -198,7 +198,12 @@ def globs_do_not_clash(content: Content) -> Iterator[ShapeError]:
     looked at for this.
     """
     attributes = mapping_at(content, "spec", "attributes")
-    effects = {name: _effect_of_glob(rule) for name, rule in attributes.items()}
+    # What a rule for a glob does: without a treatment it drops, as no guarantee covers a glob.
+    effects: dict[str, object] = dict.fromkeys(attributes)
+    for name, rule in attributes.items():
+        if isinstance(rule, dict) and rule.get("treatment") not in (None, "drop"):
+            # A role changes nothing about what happens to what a glob matches.
+            effects[name] = {key: value for key, value in rule.items() if key != "role"}
     # Cut off, for their number may grow with the square of the number of globs.
     for later, earlier, alike in islice(clashes(effects), MOST_CLASHES):
         both = f"{shown_value(later)} and {shown_value(earlier)}"
@@ -213,14 +218,6 @@ def globs_do_not_clash(content: Content) -> Iterator[ShapeError]:
         yield ShapeError(("spec", "attributes", later), message, hint, of_key=True)
 
 
-def _effect_of_glob(rule: Any) -> object:
-    """What a rule for a glob does; without a treatment it drops, as no guarantee covers a glob."""
-    if not isinstance(rule, dict) or rule.get("treatment") in (None, "drop"):
-        return None
-    # A role changes nothing about what happens to what a glob matches.
-    return {name: value for name, value in rule.items() if name != "role"}
-
-
 def hierarchies_are_trees(content: Content) -> Iterator[ShapeError]:
     """Every value stands in one place of its hierarchy, and the released level lies above the
     values.
@@ -230,7 +227,18 @@ def hierarchies_are_trees(content: Content) -> Iterator[ShapeError]:
             continue
         steps = ("spec", "attributes", name, "hierarchy")
         leaves = list(_leaves_of_tree(rule["hierarchy"], steps))
-        yield from _tree_faults(leaves)
+        first: dict[str, Steps] = {}
+        for place, value in leaves:
+            if isinstance(value, RefusedValue):
+                continue
+            if isinstance(value, dict | list) or value is None:
+                message = f"must be a value, or a group that lists values (got {kind_of(value)})"
+                yield ShapeError(place, message)
+            elif str(value) in first:
+                where = dotted_path(first[str(value)])
+                yield ShapeError(place, f"repeats the value {shown_value(value)} of {where}")
+            else:
+                first[str(value)] = place
         # Names of groups are text; where a value stands in its list is a number.
         depths = [sum(isinstance(step, str) for step in place[len(steps) :]) for place, _ in leaves]
         deepest = max(depths, default=0)
@@ -258,23 +266,6 @@ def _leaves_of_tree(tree: Any, steps: Steps) -> Iterator[tuple[Steps, Any]]:
         yield steps, tree
 
 
-def _tree_faults(leaves: Iterable[tuple[Steps, Any]]) -> Iterator[ShapeError]:
-    first: dict[str, Steps] = {}
-    for steps, value in leaves:
-        if isinstance(value, RefusedValue):
-            continue
-        if isinstance(value, dict | list) or value is None:
-            yield ShapeError(
-                steps, f"must be a value, or a group that lists values (got {kind_of(value)})"
-            )
-        elif str(value) in first:
-            yield ShapeError(
-                steps, f"repeats the value {shown_value(value)} of {dotted_path(first[str(value)])}"
-            )
-        else:
-            first[str(value)] = steps
-
-
 def domains_are_of_one_kind(content: Content) -> Iterator[ShapeError]:
     """The values of a domain fill one column of a release: all text, all numbers, or all truth
     values.
@@ -284,10 +275,17 @@ def domains_are_of_one_kind(content: Content) -> Iterator[ShapeError]:
         if not isinstance(domain, list):
             continue
         first: str | None = None
+        kind: str | None
         for place, value in enumerate(domain):
             if value is None or isinstance(value, RefusedValue):
                 continue
-            kind = _kind_in_domain(value)
+            # Truth values before numbers: to Python they are ints.
+            if isinstance(value, bool):
+                kind = "a truth value"
+            elif isinstance(value, int | float):
+                kind = "a number"
+            else:
+                kind = "text" if isinstance(value, str) else None
             first = first or kind
             steps = ("spec", "attributes", name, "domain", place)
             if kind is None:
@@ -299,16 +297,6 @@ def domains_are_of_one_kind(content: Content) -> Iterator[ShapeError]:
                 yield ShapeError(steps, message, "write all values alike, text in quotes")
                 # One fault is enough: after it, most values would be reported.
                 break
-
-
-def _kind_in_domain(value: object) -> str | None:
-    """The kind of a value, in words; None for what is no single value."""
-    # Before numbers: to Python a truth value is an int.
-    if isinstance(value, bool):
-        return "a truth value"
-    if isinstance(value, int | float):
-        return "a number"
-    return "text" if isinstance(value, str) else None
 
 
 def unit_is_declared(content: Content) -> Iterator[ShapeError]:
@@ -575,15 +563,13 @@ def options_exist(content: Content, vocabulary: Vocabulary) -> Iterator[ShapeErr
             continue
         for option in options:
             if option not in known:
-                yield _unknown_option(name, option, known)
-
-
-def _unknown_option(name: str, option: str, known: Collection[str]) -> ShapeError:
-    guess = did_you_mean(option, known)
-    message = f"unknown option {shown_value(option)}{guess}"
-    hint = f"its options are {', '.join(known)}" if known else "the mechanism has no options"
-    steps = ("spec", "mechanisms", "parameters", name, option)
-    return ShapeError(steps, message, None if guess else hint, of_key=True)
+                guess = did_you_mean(option, known)
+                message = f"unknown option {shown_value(option)}{guess}"
+                hint = "the mechanism has no options"
+                if known:
+                    hint = f"its options are {', '.join(known)}"
+                steps = ("spec", "mechanisms", "parameters", name, option)
+                yield ShapeError(steps, message, None if guess else hint, of_key=True)
 
 
 def _mechanism_fault(name: str, vocabulary: Vocabulary, *, denied: bool) -> tuple[str, str] | None:

@@ -11,7 +11,6 @@ from cloakwork.base.quantities import format_duration
 from cloakwork.policy.document import (
     RefusedValue,
     ShapeError,
-    Step,
     Steps,
     did_you_mean,
     kind_of,
@@ -31,30 +30,20 @@ def translate_errors(error: ValidationError, content: Mapping[str, Any]) -> list
     """Translate all of pydantic's translate_errors about ``content``."""
     results = []
     for item in error.errors(include_url=False):
-        steps = _without_tags(item["loc"])
+        loc = item["loc"]
+        # Without pydantic's mark for keys, and without the kind of a guarantee after its index.
+        steps = loc[:-1] if loc and loc[-1] == "[key]" else loc
+        if steps[:2] == ("spec", "guarantees") and len(steps) > 3:
+            steps = steps[:3] + steps[4:]
         # A refused value was reported when it was read.
-        if not isinstance(value_at(content, steps), RefusedValue) and not _is_repeated_by_pydantic(
-            item
-        ):
+        if isinstance(value_at(content, steps), RefusedValue):
+            continue
+        # That a tuple is too short pydantic says as well where its members are invalid.
+        given = item["input"]
+        repeated = item["type"] == "too_short" and isinstance(given, list | dict)
+        if not (repeated and len(given) >= item["ctx"]["min_length"]):
             results.append(_finding(item, steps, content))
     return results
-
-
-def _is_repeated_by_pydantic(item: Any) -> bool:
-    """Whether pydantic merely repeats that the members of a tuple are invalid."""
-    if item["type"] != "too_short":
-        return False
-    given = item["input"]
-    return isinstance(given, list | dict) and len(given) >= item["ctx"]["min_length"]
-
-
-def _without_tags(loc: tuple[Step, ...]) -> Steps:
-    """The document's path: without the tag of a union and without pydantic's mark for keys."""
-    steps = loc[:-1] if loc and loc[-1] == "[key]" else loc
-    # pydantic names the kind of a guarantee after its index, where the document has no step.
-    return (
-        steps[:3] + steps[4:] if steps[:2] == ("spec", "guarantees") and len(steps) > 3 else steps
-    )
 
 
 def _finding(item: Mapping[str, Any], steps: Steps, content: Mapping[str, Any]) -> ShapeError:
@@ -101,7 +90,15 @@ def _allowed(steps: Steps, content: Mapping[str, Any]) -> str | None:
                     for key in _SIGNS:
                         if hasattr(stated, key):
                             limits[key] = getattr(stated, key)
-                return _as_range(limits)
+                if {"ge", "le"} <= limits.keys():
+                    low, high = _limit_text(limits["ge"]), _limit_text(limits["le"])
+                    return f"must be between {low} and {high}"
+                words = [
+                    f"{phrase} {_limit_text(limits[key])}"
+                    for key, phrase in _SIGNS.items()
+                    if key in limits
+                ]
+                return "must be " + " and ".join(words) if words else None
     return None
 
 
@@ -111,15 +108,6 @@ def _limits_in(annotation: Any) -> list[Any]:
     inner = [limit for argument in get_args(annotation) for limit in _limits_in(argument)]
     stated = (getattr(item, "metadata", None) or [item] for item in own)
     return [*inner, *(limit for limits in stated for limit in limits)]
-
-
-def _as_range(limits: Mapping[str, Any]) -> str | None:
-    if {"ge", "le"} <= limits.keys():
-        return f"must be between {_limit_text(limits['ge'])} and {_limit_text(limits['le'])}"
-    words = [
-        f"{phrase} {_limit_text(limits[key])}" for key, phrase in _SIGNS.items() if key in limits
-    ]
-    return "must be " + " and ".join(words) if words else None
 
 
 def _limit_text(limit: Any) -> str:
@@ -133,19 +121,8 @@ _LIMITS: Final = ("greater_than_equal", "greater_than", "less_than", "less_than_
 
 
 def _expectation(item: Mapping[str, Any], steps: Steps) -> str:
+    """What must stand at a path: first what is said better there than in general."""
     kind, ctx = item["type"], item.get("ctx", {})
-    special = _specific_message(kind, ctx, steps)
-    if special is not None:
-        return special
-    if kind in _BOUNDS:
-        return _BOUNDS[kind].format(**ctx)
-    message = str(item["msg"])
-    plain = message[0].lower() + message[1:]
-    return next((words for family, words in _FAMILIES.items() if kind.startswith(family)), plain)
-
-
-def _specific_message(kind: str, ctx: Mapping[str, Any], steps: Steps) -> str | None:
-    """What is said better in particular places than in general."""
     short = kind in ("too_short", "string_too_short")
     if short and steps[:2] == ("spec", "expose"):
         return "must give a reason of at least three characters"
@@ -159,7 +136,13 @@ def _specific_message(kind: str, ctx: Mapping[str, Any], steps: Steps) -> str | 
         return "must list two numbers, the least and the largest"
     if kind.startswith(("tuple_", "list_")) and steps and steps[-1] in _LISTS:
         return f"must be a list, such as {_LISTS[str(steps[-1])]}"
-    return _PATTERNS.get(str(steps[-1])) if kind == "string_pattern_mismatch" and steps else None
+    if kind == "string_pattern_mismatch" and steps and steps[-1] in _PATTERNS:
+        return _PATTERNS[str(steps[-1])]
+    if kind in _BOUNDS:
+        return _BOUNDS[kind].format(**ctx)
+    message = str(item["msg"])
+    plain = message[0].lower() + message[1:]
+    return next((words for family, words in _FAMILIES.items() if kind.startswith(family)), plain)
 
 
 _BOUNDS: Final = {
@@ -255,13 +238,14 @@ def models_at(steps: Steps, content: Any) -> list[type[BaseModel]]:
             models = [model for field in fields for model in _models_in(field.annotation)]
     here = value_at(content, steps)
     kind = here.get("kind") if isinstance(here, dict) else None
-    of_kind = [model for model in models if _has_kind(model, kind)]
+    of_kind = [
+        model
+        for model in models
+        if "kind" in model.model_fields
+        and isinstance(kind, str)
+        and kind in get_args(model.model_fields["kind"].annotation)
+    ]
     return of_kind or models
-
-
-def _has_kind(model: type[BaseModel], kind: object) -> bool:
-    field = model.model_fields.get("kind")
-    return field is not None and isinstance(kind, str) and kind in get_args(field.annotation)
 
 
 def _models_in(annotation: Any) -> list[type[BaseModel]]:
