@@ -41,13 +41,13 @@ def step(
     **more: object,
 ) -> Step:
     """A step of a made-up mechanism."""
-    keys = {"generates", "enriches", "stability"} & more.keys()
-    columns = {
-        "reads": frozenset(reads),
-        "measures": frozenset(measures),
-        "writes": frozenset(writes),
-    }
-    lineage = Lineage(**columns, **{key: more.pop(key) for key in keys})
+    keys = {"generates", "enriches", "fills", "stability"} & more.keys()
+    lineage = Lineage(
+        reads=frozenset(reads),
+        measures=frozenset(measures),
+        writes=frozenset(writes),
+        **{key: more.pop(key) for key in keys},
+    )
     given = {
         "params": {},
         "why": "test",

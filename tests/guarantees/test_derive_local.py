@@ -4,12 +4,11 @@ a condition is taken away.
 
 import pytest
 
-from cloakwork.base.costs import FREE, EpsilonDelta
+from cloakwork.base.costs import EpsilonDelta
 from cloakwork.base.facts import Facts
-from cloakwork.base.lineage import Lineage
 from cloakwork.guarantees import LocalDP
 from cloakwork.plan.derive import derive
-from cloakwork.plan.model import Step
+from guarantees.test_derive import step
 
 
 def goal(*over, epsilon=1.0, per="value"):
@@ -17,25 +16,11 @@ def goal(*over, epsilon=1.0, per="value"):
     return LocalDP(kind="local-dp", epsilon=epsilon, over=over, per=per)
 
 
-def step(name, *, epsilon=None, per="value", **more):
-    """A step; one that randomises where it has an ``epsilon``."""
-    columns = {key: frozenset(more.pop(key, ())) for key in ("reads", "measures", "writes")}
-    flags = {key: more.pop(key) for key in ("stability", "fills", "generates") if key in more}
-    event = FREE if epsilon is None else EpsilonDelta(epsilon=epsilon)
-    given = {
-        "params": {"per": per},
-        "why": "test",
-        "proof": "proved",
-        "event": event,
-        "currency": "unit" if epsilon is None else "local",
-        "lineage": Lineage(**columns, **flags),
-    }
-    return Step(mechanism=name, **(given | more))
-
-
 def randomises(*names, epsilon=1.0, **more):
     """A step that randomises each value of these attributes."""
-    return step("local", epsilon=epsilon, measures=names, writes=names, **more)
+    given = {"params": {"per": more.pop("per", "value")}, "currency": "local"}
+    event = EpsilonDelta(epsilon=epsilon)
+    return step("local", measures=names, writes=names, event=event, **(given | more))
 
 
 def derived(asked, *steps, released=("drug", "ward")):

@@ -5,15 +5,21 @@ from typing import Any
 import pytest
 
 from cloakwork.plan.policies import load_shipped
+from cloakwork.policy import Policy
 from cloakwork.policy.explain import explain
 from cloakwork.policy.load import list_policies
 from policy.edits import edited, put, rule
 
 
+def explained(policy: Policy) -> dict[str, tuple[str, ...]]:
+    """What is said under each title."""
+    return {section.title: section.lines for section in explain(policy)}
+
+
 @pytest.mark.parametrize("name", list_policies())
 def test_a_policy_explains_itself(name: str) -> None:
     policy = load_shipped(name)
-    said = {section.title: section.lines for section in explain(policy)}
+    said = explained(policy)
     assert said["What every release guarantees"] == tuple(
         item.sentence() for item in policy.spec.guarantees
     )
@@ -22,11 +28,8 @@ def test_a_policy_explains_itself(name: str) -> None:
 
 
 def test_the_explanation_names_what_is_exposed_and_why() -> None:
-    said = {
-        section.title: section.lines
-        for section in explain(load_shipped("kanon-with-generalised-attributes"))
-    }
-    exposed = said["What stays exposed, and why"]
+    policy = load_shipped("kanon-with-generalised-attributes")
+    exposed = explained(policy)["What stays exposed, and why"]
     assert any(
         line.startswith("case:age: covered by no guarantee. Reason given: Four broad bands")
         for line in exposed
@@ -35,9 +38,7 @@ def test_the_explanation_names_what_is_exposed_and_why() -> None:
 
 
 def test_the_explanation_gives_the_budget_in_both_currencies() -> None:
-    said = {
-        section.title: section.lines for section in explain(load_shipped("dp-guessing-advantage"))
-    }
+    said = explained(load_shipped("dp-guessing-advantage"))
     assert said["What it may cost"][0] == (
         "One release: at most epsilon 0.296, delta 1e-06 (whoever guesses whether a protected unit "
         "is in the log gains at most 10 percentage points, apart from outcomes of probability "
@@ -47,8 +48,7 @@ def test_the_explanation_gives_the_budget_in_both_currencies() -> None:
 
 def test_the_explanation_gives_the_shares_of_a_budget() -> None:
     policy = edited("dp-control-flow", put("budget", {"shares": {"control-flow": 2}}))
-    said = {section.title: section.lines for section in explain(policy)}
-    assert said["What it may cost"][-1].endswith("by weights: control-flow 2.")
+    assert explained(policy)["What it may cost"][-1].endswith("by weights: control-flow 2.")
 
 
 def test_the_explanation_says_what_windows_are() -> None:
@@ -57,8 +57,7 @@ def test_the_explanation_says_what_windows_are() -> None:
     declared = rule("case:p", role="identifier")
     said = {}
     for unit, edits in (("case", [windows]), ("person", [windows, persons, declared])):
-        sections = explain(edited("dp-control-flow", *edits))
-        said[unit] = next(each.lines for each in sections if each.title == "What it may cost")
+        said[unit] = explained(edited("dp-control-flow", *edits))["What it may cost"]
     assert "--window 2026-W43" in said["case"][0]
     assert said["case"][1].startswith("Each window has a budget of its own")
     assert said["case"][2].startswith("All releases of one window together: no limit")
@@ -70,8 +69,7 @@ def test_the_explanation_names_the_values_that_are_declared() -> None:
     policy = edited(
         "dp-whole-log", rule("ward", role="insensitive", domain=[*range(30)]), put("assume", {})
     )
-    said = {section.title: section.lines for section in explain(policy)}
-    ages, costs, departments, wards = said["What is taken as publicly known"]
+    ages, costs, departments, wards = explained(policy)["What is taken as publicly known"]
     assert ages == "'case:age' is a number from 0 to 120."
     assert departments.startswith("'department' has one of the values Admissions, Emergency, ")
     assert costs == "'cost' is a number from 0 to 10000."
@@ -91,16 +89,14 @@ def test_the_explanation_names_the_values_that_are_declared() -> None:
 )
 def test_the_explanation_says_what_values_are(declared: dict[str, Any], said: str) -> None:
     policy = edited("dp-whole-log", rule("ward", role="insensitive", **declared))
-    lines = [line for section in explain(policy) for line in section.lines]
-    assert any(line.startswith(said) for line in lines)
+    assert any(line.startswith(said) for lines in explained(policy).values() for line in lines)
 
 
 def test_the_explanation_says_what_declaring_more_would_gain() -> None:
     """Of a log as a whole; nothing where all is declared, or control flow alone is covered."""
     title = "What declaring more would gain"
-    assert title not in {each.title for each in explain(load_shipped("dp-whole-log"))}
-    assert title not in {each.title for each in explain(load_shipped("dp-control-flow"))}
-    policy = edited("dp-whole-log", put("assume", {}))
-    said = {section.title: section.lines for section in explain(policy)}[title]
+    for name in ("dp-whole-log", "dp-control-flow"):
+        assert title not in explained(load_shipped(name))
+    said = explained(edited("dp-whole-log", put("assume", {})))[title]
     for name in ("alphabet", "units_at_most", "window", "longest_gap"):
         assert any(line.startswith(f"assume.{name}: without it ") for line in said)
