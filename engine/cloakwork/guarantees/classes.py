@@ -171,7 +171,7 @@ class GroupedValues:
 
     def of(self, batch: EventLog) -> pl.DataFrame:
         """Count the values of one batch."""
-        column = _comparable_values(_column_values(batch, self.attribute))
+        column = _compared_values(batch, self.attribute)
         if self.attribute.startswith(CASE_PREFIX):
             return self._of_cases(batch, column)
         activities = _activities(batch, self.key)
@@ -249,8 +249,10 @@ def _has_predecessor(log: EventLog) -> Bools:
     return np.concatenate([[False], case[1:] == case[:-1]])[: len(case)]
 
 
-def _column_values(log: EventLog, attribute: str) -> pl.Series:
-    """One value an event, or a case."""
+def _compared_values(log: EventLog, attribute: str) -> pl.Series:
+    """One value an event, or a case: numbers as they are, times as their number, everything else
+    (truth values, too) as String; nothing where the log has no such column.
+    """
     if attribute == TIMESTAMPS:
         # Microseconds since the previous event of the case; null where either has no time.
         if TIMESTAMP not in log.events.columns:
@@ -261,12 +263,7 @@ def _column_values(log: EventLog, attribute: str) -> pl.Series:
     table = log.cases if attribute.startswith(CASE_PREFIX) else log.events
     if attribute not in table.columns:
         return pl.Series([None] * table.height, dtype=pl.Null)
-    return values_of(table, attribute)
-
-
-def _comparable_values(values: pl.Series) -> pl.Series:
-    """Numbers as they are, times as their number, everything else (truth values, too) as String;
-    nothing where the log has no such column."""
+    values = values_of(table, attribute)
     if values.dtype.is_numeric() or values.dtype == pl.Null:
         return values
     if values.dtype.is_temporal():

@@ -19,7 +19,7 @@ from cloakwork.mechanisms.kanon.generalise import (
 )
 from cloakwork.plan.choose import step_of
 from cloakwork.plan.model import RELEASED, Draft, Step, TreatedAttribute
-from cloakwork.policy.model import AttributeRule, Policy
+from cloakwork.policy.model import AttributeRule
 
 
 def generalise_quasi_identifiers(draft: Draft) -> Draft:
@@ -50,8 +50,25 @@ def _generalisation_step(index: int, goal: KAnonymity, draft: Draft) -> Step | C
             return Cause(name, reason, mechanism.name)
     # To count units, the step has to read whose case each is.
     unit = draft.facts.unit.attribute if goal.count == "units" else None
-    levels = tuple(_generalisation_levels(column, policy) for column in others)
-    params = GeneraliseParams(k=goal.k, unit=unit, attributes=levels)
+    levels = []
+    for column in others:
+        rule = policy.rule(column)
+        if rule is None:
+            levels.append(QuasiIdentifier(attribute=column))
+            continue
+        # With generalise the policy's level is the finest; else true values stay where they may.
+        fixed = rule.treatment == "generalise"
+        finest = rule.level if fixed and rule.hierarchy is not None else None
+        levels.append(
+            QuasiIdentifier(
+                attribute=column,
+                hierarchy=rule.hierarchy,
+                bins=rule.bins,
+                raw=not fixed,
+                finest=finest,
+            )
+        )
+    params = GeneraliseParams(k=goal.k, unit=unit, attributes=tuple(levels))
     if params.combinations > MOST_COMBINATIONS:
         # Python refuses to write a number of thousands of digits out, so it is compared first.
         endless = params.combinations >= _COUNTLESS
@@ -65,18 +82,6 @@ def _generalisation_step(index: int, goal: KAnonymity, draft: Draft) -> Step | C
 
 _COUNTLESS: Final = 10**12
 """From here on nobody reads the digits."""
-
-
-def _generalisation_levels(column: str, policy: Policy) -> QuasiIdentifier:
-    rule = policy.rule(column)
-    if rule is None:
-        return QuasiIdentifier(attribute=column)
-    # With generalise the policy's level is the finest; else true values stay where they may.
-    fixed = rule.treatment == "generalise"
-    finest = rule.level if fixed and rule.hierarchy is not None else None
-    return QuasiIdentifier(
-        attribute=column, hierarchy=rule.hierarchy, bins=rule.bins, raw=not fixed, finest=finest
-    )
 
 
 def treat_attributes(draft: Draft) -> Draft:
