@@ -35,7 +35,6 @@ from cloakwork.ledger.forecast import forecast_budget
 from cloakwork.ledger.journal import Entry, EventKind
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.ledger.records import Record
-from cloakwork.mechanisms.base import Proof
 from cloakwork.plan.budget import ledger_terms
 from cloakwork.plan.model import Plan
 from cloakwork.policy.attribute_words import NAMED, PERSON, STAFF, WHO, names_one_of, words_of
@@ -447,7 +446,7 @@ class PublicStep(Frozen):
 
     mechanism: str
     writes: tuple[str, ...]
-    proof: Proof
+    proof: Literal["proved", "kernel", "published"]
     why: str
 
 
