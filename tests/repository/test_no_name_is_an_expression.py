@@ -34,15 +34,19 @@ ENGINE = ROOT / "engine" / "cloakwork"
 NOT_POLARS = {"np", "numpy", "kernel"}
 
 
+@cache
+def nodes(source: str) -> list[ast.AST]:
+    """All that a program consists of."""
+    return [*ast.walk(ast.parse(source))]
+
+
 def faults(source: str) -> Iterator[tuple[int, str]]:
     """Line and text of each argument that could be a name from a file."""
-    tree = ast.parse(source)
-    scopes = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    for node in ast.walk(tree):
+    scopes = [node for node in nodes(source) if isinstance(node, ast.FunctionDef)]
+    for node in nodes(source):
         if isinstance(node, ast.Call):
-            scope = _innermost(scopes, node)
             for argument in _names_asked_for(node):
-                if not _harmless(argument, scope):
+                if not _harmless(argument, _innermost(scopes, node)):
                     yield node.lineno, ast.unparse(argument)
 
 
@@ -147,12 +151,11 @@ def _makes_text(call: ast.Call) -> bool:
 @cache
 def returned() -> dict[str, str]:
     """What each function of the engine says it returns, by its name."""
-    trees = (ast.parse(path.read_text("utf-8")) for path in ENGINE.rglob("*.py"))
     found = (
         node
-        for tree in trees
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef) and node.returns
+        for path in ENGINE.rglob("*.py")
+        for node in nodes(path.read_text("utf-8"))
+        if isinstance(node, ast.FunctionDef)
     )
     return {node.name: ast.unparse(node.returns) for node in found if node.returns is not None}
 
@@ -170,16 +173,17 @@ def _bound_harmlessly(name: str, scope: ast.FunctionDef | None) -> bool:
         if argument.arg == name:
             said = ast.unparse(argument.annotation) if argument.annotation else ""
             return said in {"pl.Expr", "pl.Series", "cs.Selector"}
+    inside = [*ast.walk(scope)]
     found = [
         node.value
-        for node in ast.walk(scope)
+        for node in inside
         if isinstance(node, ast.Assign)
         and any(isinstance(target, ast.Name) and target.id == name for target in node.targets)
     ]
-    others = [node for node in ast.walk(scope) if isinstance(node, ast.Name) and node.id == name]
+    others = [node for node in inside if isinstance(node, ast.Name) and node.id == name]
     stores = sum(isinstance(node.ctx, ast.Store) for node in others)
     if not found:
-        return stores == 1 and any(_unpacked_column(node, name) for node in ast.walk(scope))
+        return stores == 1 and any(_unpacked_column(node, name) for node in inside)
     return stores == len(found) and all(_harmless(value, None) for value in found)
 
 
