@@ -19,6 +19,8 @@ from drawn_entropy import pytest_fixture_setup, pytest_runtest_protocol  # noqa:
 # Each worker of the suite has one core: threads of torch that wait for one another would take more
 # time than they save, tenfold on a machine that is busy. To be said before any of it loads.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# POT would load it for a distance of numbers, for which it needs none of it.
+os.environ.setdefault("POT_BACKEND_DISABLE_PYTORCH", "1")
 
 if TYPE_CHECKING:
     from forked import Forks

@@ -73,7 +73,7 @@ def plain_distance(part: list[Any], whole: list[Any], place: Places) -> tuple[fl
             return float(x != y)
         return abs(place(x, whole) - place(y, whole))
 
-    from ot import emd2  # loads torch, which takes seconds
+    from ot import emd2  # takes a second to load
 
     exact = float(emd2(one, other, np.array([[apart(x, y) for y in values] for x in values])))
     if not numeric:

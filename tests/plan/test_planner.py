@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cloakwork.base.lineage import CONTROL_FLOW
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA
 from cloakwork.errors import PlanImpossible
 from cloakwork.mechanisms.base import Gives
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan, prove
+from cloakwork.plan.policies import load_shipped
 from plan.conftest import policy_of
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.yaml"))
@@ -57,6 +58,15 @@ def test_a_plan_is_the_same_when_it_is_read_again(name: str) -> None:
     plan = make_plan(policy_of(mechanisms={"allow": [name]}, assume=assume))
     assert [step.mechanism for step in plan.steps][1:2] == [name]
     assert Plan.model_validate_json(plan.model_dump_json()) == plan
+
+
+def test_what_the_form_of_a_release_shows_is_said_with_who_changes_it() -> None:
+    """Events that are inserted or taken out, and missing values that change places, show no longer
+    as in the source.
+    """
+    plan = make_plan(load_shipped("kanon-t-closeness"))
+    (exposure,) = [item for item in plan.exposed if item.column == METADATA]
+    assert exposure.reason.endswith(", except for what kanon/auto and kanon/closeness change")
 
 
 def test_there_are_cases() -> None:
