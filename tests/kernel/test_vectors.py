@@ -354,7 +354,12 @@ def test_every_set_of_units_is_equally_likely(most: int) -> None:
         tuple(np.bincount(units[list(kept)], minlength=3) * np.sign(SIZES))
         for kept in combinations(range(6), most)
     )
-    seen = Counter(tuple(drawn([[*SIZES]], clip, [1], seed)[:3]) for seed in range(3000))
+    # 3,000 cases draw, each into keys of its own.
+    case, key = np.repeat(np.arange(3000), 3), np.arange(9000)
+    cases = Cases(("a",), np.zeros(3000, np.int64), np.arange(3001))
+    found = vectors_of(cases, lambda _: Entries(case, np.tile(SIZES, 3000), key), clip)
+    sums = sampled_sums(found, clip, np.ones(3000, np.int64), reproducible(1))
+    seen = Counter(map(tuple, sums.at(key).reshape(3000, 3).tolist()))
     assert seen.keys() <= expected.keys()
     total = sum(expected.values())
     share = [expected[outcome] / total for outcome in expected]
