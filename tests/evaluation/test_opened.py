@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import cloakwork
-from cloakwork.publishing.archive import pack_folder
+from cloakwork.publishing.folder import pack_folder
 from cloakwork.publishing.opened import opened_log
 from cloakwork.testing.contract_logs import log_of
 from conftest import EXAMPLES

@@ -8,6 +8,7 @@ beyond a finite range is bounded, and counted against the claim.
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from itertools import pairwise
 
 import mpmath
@@ -181,6 +182,7 @@ class FiniteLaw:
         return mpmath.iv.mpf([max(0.0, low), high])
 
 
+@cache
 def gaussian_law(sigma, sigmas=14):
     """Masses proportional to e**(-x**2 / (2 sigma**2)), up to so many sigmas."""
     reach = max(4, math.ceil(sigmas * sigma))
@@ -195,6 +197,7 @@ def gaussian_law(sigma, sigmas=14):
     return FiniteLaw(found, reach, rest)
 
 
+@cache
 def truncated_law(scale, bound):
     """Laplace noise given that it does not exceed ``bound``."""
 

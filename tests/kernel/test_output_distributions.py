@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from contextlib import suppress
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import polars as pl
@@ -90,6 +91,7 @@ KINDS = ("laplace", "truncated-geometric", "gaussian")
 THRESHOLDS = [(kind, cases) for kind in KINDS for cases in (1, 2)]
 
 
+@cache
 def threshold_params(kind, cases):
     return calibrate_threshold(1.0, 1e-2, cases, kind)
 
@@ -252,10 +254,9 @@ def recorded(method, into, is_last=False):
 
 def run_often(name, params, facts, seen, runs):
     mechanism, noise = catalogue()[name], reproducible(4)
+    event = mechanism.step(params, facts).event
     for _ in range(runs):
-        kernel = kernel_of(
-            seen, mechanism.step(params, facts).event, noise=noise, max_cases=facts.unit.max_cases
-        )
+        kernel = kernel_of(seen, event, noise=noise, max_cases=facts.unit.max_cases)
         with suppress(Enough):
             mechanism.measure(params, kernel)
 
@@ -270,6 +271,7 @@ TREES = {
 """Trees of cases of one event: the first level is the activity, the second that it is the last."""
 
 
+@cache
 def tree_params(name):
     facts, options, delta = TREES[name]
     params = catalogue()["variants/prefix-tree"].offer(goal(1.0, delta), facts, options).params

@@ -345,6 +345,7 @@ import sqlalchemy.dialects.postgresql.psycopg, sqlalchemy.dialects.sqlite
 charge = Charge(currency="unit", cost=Cost(epsilon=0.1, delta=1e-6))
 terms = BudgetTerms(totals={"unit": Cost(epsilon=1.0, delta=1e-5)})
 request = ReservationRequest(dataset="claims", policy="p", charges=(charge,), terms=terms)
+racers = int(sys.argv[2])
 start = time.time() + 0.5
 
 def race():
@@ -359,7 +360,7 @@ def race():
         return 30
 
 children = []
-for _ in range(30):
+for _ in range(racers):
     child = os.fork()
     if child == 0:
         os._exit(race())
@@ -371,54 +372,72 @@ print(*sorted(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in ch
 def started(script, *arguments):
     """A Python process that sees the engine."""
     environment = {**os.environ, "PYTHONPATH": str(ENGINE)}
-    command = [sys.executable, "-c", script, *arguments]
-    return subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    command = [sys.executable, "-c", script, *map(str, arguments)]
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    return subprocess.Popen(command, env=environment, text=True, **pipes)
 
 
 def test_thirty_processes_race_for_a_budget_of_ten(ledger):
     """On a file that none of them has made yet: exactly ten succeed, twenty are refused, none
     fails.
     """
-    out, err = started(RACERS, ledger.url).communicate(timeout=200)
+    out, err = started(RACERS, ledger.url, 30).communicate(timeout=200)
     assert out.split() == ["10"] * 10 + ["20"] * 20, out + err
     assert ledger.verify() is None
     assert ledger.remaining("claims")["case"].left == Cost(epsilon=0.0)
 
 
 ENDLESS = """
-import sys
+import os, sys
 from cloakwork.base.costs import Charge
 from cloakwork.ledger.ledger import Ledger, ReservationRequest
 from cloakwork.base.costs import Cost
-ledger = Ledger(sys.argv[1])
-while True:
-    charge = Charge(currency="unit", cost=Cost(epsilon=1.0))
-    request = ReservationRequest(dataset="claims", policy="p", charges=(charge,))
-    reservation = ledger.reserve(request)
-    print("reserved", flush=True)
-    reservation.commit()
-    print("committed", flush=True)
+import sqlalchemy.dialects.postgresql.psycopg, sqlalchemy.dialects.sqlite
+
+charge = Charge(currency="unit", cost=Cost(epsilon=1.0))
+request = ReservationRequest(dataset="claims", policy="p", charges=(charge,))
+# A process for each line that is read; it says its number, and ends by force alone.
+while sys.stdin.readline():
+    if child := os.fork():
+        os.waitpid(child, 0)
+        print("ended", flush=True)
+        continue
+    print(os.getpid(), flush=True)
+    ledger = Ledger(sys.argv[1])
+    while True:
+        reservation = ledger.reserve(request)
+        print("reserved", flush=True)
+        reservation.commit()
+        print("committed", flush=True)
 """
+
+
+def killed(process, reports, seconds):
+    """What one more of the endless processes reports until it is killed, so many seconds after the
+    first so many reports.
+    """
+    process.stdin.write("\n")
+    process.stdin.flush()
+    number = int(process.stdout.readline())
+    said = [process.stdout.readline() for _ in range(reports)]
+    time.sleep(seconds)
+    os.kill(number, signal.SIGKILL)
+    said += iter(process.stdout.readline, "ended\n")
+    return [line.strip() for line in said]
 
 
 def test_a_killed_process_never_leaves_less_spent_than_it_said(ledger):
     """SIGKILL at random moments: every reservation that was reported stands, and the chain is
     whole.
     """
-    reported = {"reserved": 0, "committed": 0}
+    reported = []
+    process = started(ENDLESS, ledger.url)
     for moment in range(6):
-        process = started(ENDLESS, ledger.url)
-        process.stdout.readline()
-        time.sleep(random.Random(moment).uniform(0.0, 0.08))
-        process.send_signal(signal.SIGKILL)
-        rest, _ = process.communicate(timeout=60)
-        lines = ["reserved", *rest.split()]
-        for word in reported:
-            reported[word] += lines.count(word)
+        reported += killed(process, 1, random.Random(moment).uniform(0.0, 0.08))
         assert ledger.verify() is None
         records = ledger.history()
-        assert len(records) >= reported["reserved"]
-        assert sum(record.state == "committed" for record in records) >= reported["committed"]
+        assert len(records) >= reported.count("reserved") > moment
+        committed = sum(record.state == "committed" for record in records)
+        assert committed >= reported.count("committed")
         assert ledger.remaining("claims")["case"].spent.epsilon == len(records)
+    process.communicate(timeout=60)

@@ -18,7 +18,7 @@ from cloakwork.ledger.ledger import Ledger
 from cloakwork.plan.planner import make_plan
 from cloakwork.publishing import verify as verifying
 from cloakwork.publishing.keys import SigningKey
-from cloakwork.publishing.schema import statement_schema
+from cloakwork.publishing.statement import statement_schema
 from cloakwork.publishing.verify import verify
 from cloakwork.run.run import Run
 from publishing.conftest import REAL_PROOF, VARIANTS, a_log, a_policy, envelope_of, resign

@@ -8,8 +8,6 @@ import hmac
 import json
 import os
 import stat
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from time import time
@@ -442,7 +440,7 @@ def test_a_folder_that_cannot_be_used_stops_nothing(
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("cloakwork.run.search_cache.tempfile.mkstemp", full)
+    monkeypatch.setattr("cloakwork.base.files.tempfile.mkstemp", full)
     assert "search" not in decided(searches)
     assert "search" not in decided(searches)
     monkeypatch.setenv("CLOAKWORK_HOME", str(own_home / "elsewhere"))
@@ -549,41 +547,19 @@ def test_a_release_by_a_kept_search_is_as_any_other(tmp_path: Path, searched: Se
     assert not set(one.log.cases[CASE_ID]) & set(other.log.cases[CASE_ID])
 
 
-NO_HOME = """
-import pwd
-
-def unknown(*_):
-    raise KeyError("uid not found")
-
-pwd.getpwuid = unknown
-from cloakwork.run.search_cache import SearchCache
-print(SearchCache.of_user())
-"""
-
-
-@pytest.fixture
-def faulty_searches() -> SearchCache:
-    """The cache of the test's own home."""
-    found = SearchCache.of_user()
-    assert found is not None
-    return found
-
-
 @pytest.mark.skipif(os.name != "posix", reason="users without a home are of POSIX systems")
-def test_a_user_without_a_home_has_no_cache() -> None:
+def test_a_user_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a container that runs under any number: ``plan --ledger ...`` ended in an internal
     error (RuntimeError: Could not determine home directory).
     """
-    homes = ("HOME", "CLOAKWORK_HOME", "XDG_DATA_HOME")
-    environment = {name: value for name, value in os.environ.items() if name not in homes}
-    ran = subprocess.run(
-        [sys.executable, "-c", NO_HOME],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ran.stdout == "None\n", ran.stderr[-300:]
+    for name in ("HOME", "CLOAKWORK_HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+    def unknown(*_: object) -> object:
+        raise KeyError("uid not found")
+
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    assert SearchCache.of_user() is None
 
 
 @pytest.mark.parametrize("length", [0, 5])
@@ -597,10 +573,10 @@ def test_a_secret_that_is_cut_short_is_not_used(own_home: Path, length: int) -> 
     assert found is None or len(found.secret) == 32
 
 
-def test_an_old_entry_goes_without_another_search(faulty_searches: SearchCache) -> None:
-    """Figures of a raw log lie there a week, not until somebody faulty_searches again."""
-    faulty_searches.write("0" * 64, b"{}")
-    (path,) = faulty_searches.folder.glob("*.search")
+def test_an_old_entry_goes_without_another_search(searches: SearchCache) -> None:
+    """Figures of a raw log lie there a week, not until somebody searches again."""
+    searches.write("0" * 64, b"{}")
+    (path,) = entries(searches)
     old = path.stat().st_mtime - LONGEST_KEPT - 60
     os.utime(path, (old, old))
     again = SearchCache.of_user()

@@ -83,6 +83,25 @@ def secret_made_once(
     return secret
 
 
+def replace_file(path: Path, content: bytes) -> None:
+    """Write ``path``, readable by its owner only, whole or not at all, whoever does the same.
+    Raises OSError.
+    """
+    # mkstemp gives the mode 0600 from the start; replacing a file is one step for its readers.
+    handle, draft = tempfile.mkstemp(
+        dir=path.parent,
+        prefix=f".{path.name}.",
+        suffix=path.suffix,
+    )
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        Path(draft).replace(path)
+    except OSError:
+        Path(draft).unlink(missing_ok=True)
+        raise
+
+
 def private_secret(path: Path) -> bytes:
     """The content of a secret that is yours alone; raises OutputError where others may read or
     change it.

@@ -9,7 +9,6 @@ are trusted again.
 
 import hashlib
 import os
-import tempfile
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from pydantic import AwareDatetime, Field, ValidationError
 
 from cloakwork.base.errors import OutputError
-from cloakwork.base.files import home, private_secret, secret_made_once
+from cloakwork.base.files import home, private_secret, replace_file, secret_made_once
 from cloakwork.base.quantities import Frozen
 
 if TYPE_CHECKING:
@@ -353,11 +352,7 @@ def _write_once(path: Path, text: str) -> None:
         if path.exists() and path.read_text() == text:
             return
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # Replacing a file is one step, whoever reads it meanwhile.
-        handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "w") as file:
-            file.write(text)
-        Path(draft).replace(path)
+        replace_file(path, text.encode())
     except OSError as error:
         raise OutputError(
             f"{path}: the public key cannot be kept there ({error.strerror}); set CLOAKWORK_HOME"

@@ -15,14 +15,13 @@ from time import perf_counter
 from typing import Final
 
 from cloakwork.base.errors import LedgerError, OutputError, VerificationFailed
-from cloakwork.base.files import Lock, lock_folder, lock_if_abandoned
+from cloakwork.base.files import Lock, lock_folder, lock_if_abandoned, new_file
 from cloakwork.base.notebook_html import listing, paragraph, shown, table
 from cloakwork.base.progress import Reporter, silent
 from cloakwork.engines.base import part_bounds
 from cloakwork.log.eventlog import EventLog, LogHandle
 from cloakwork.log.formats import Attribute, write_log
 from cloakwork.plan.model import Plan
-from cloakwork.publishing.archive import pack_folder
 from cloakwork.publishing.dsse import seal
 from cloakwork.publishing.folder import (
     INTERNAL_FOLDER,
@@ -31,6 +30,7 @@ from cloakwork.publishing.folder import (
     STATEMENT_FILE,
     check_entries,
     holds_internal,
+    pack_folder,
     part_name,
 )
 from cloakwork.publishing.from_plan import released_columns, statement_of
@@ -415,8 +415,7 @@ def pack(folder: Path, out: Path, *, public_key: Path | None = None) -> Verifica
         raise OutputError(f"{out}: exists already, and nothing is overwritten; name a new file")
     if folder.resolve() in out.resolve().parents:
         raise OutputError(f"{out}: lies in the release itself; name a file outside it")
-    draft = out.with_name(f".{out.name}.{secrets.token_hex(4)}")
-    try:
+    with new_file(out) as draft:
         # What is verified is the file that is sent.
         names = pack_folder(folder, draft)
         checks = check_entries(folder, names)
@@ -424,14 +423,4 @@ def pack(folder: Path, out: Path, *, public_key: Path | None = None) -> Verifica
         if wrong:
             raise VerificationFailed(wrong)
         found = verify(draft, public_key=public_key)
-        os.link(draft, out)
-    except FileExistsError:
-        raise OutputError(
-            f"{out}: exists already, and nothing is overwritten; name a new file"
-        ) from None
-    except OSError as error:
-        raise OutputError(f"{out}: cannot be written ({error.strerror or error})") from error
-    finally:
-        with suppress(FileNotFoundError):
-            draft.unlink()
     return replace(found, path=out, internal=holds_internal(folder))

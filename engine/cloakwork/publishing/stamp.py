@@ -241,7 +241,3 @@ def differences(expected: dict[str, str], found: dict[str, str]) -> tuple[str, .
         if found.get(place, text) != text
     ]
     return (*missing, *unknown, *changed)
-
-
-def _is_prose(place: str) -> bool:
-    return place.rpartition("/")[2] in _PROSE

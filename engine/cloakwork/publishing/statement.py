@@ -14,8 +14,9 @@ What is claimed are records. ``from_plan`` makes them, and the sentences beside 
 """
 
 import hashlib
+import json
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AwareDatetime, Field
 
@@ -324,3 +325,49 @@ def file_digest(path: Path) -> str:
     """SHA-256 of a file, in hex, read in pieces."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+# --- the JSON Schema of the predicate, for checks elsewhere: ``python -m
+# cloakwork.publishing.statement`` in a checkout writes it again. The in-toto layer and the envelope
+# around it have public schemas of their own.
+
+_BOUNDS: Final = {
+    "gt": "exclusiveMinimum",
+    "ge": "minimum",
+    "lt": "exclusiveMaximum",
+    "le": "maximum",
+}
+
+
+def statement_schema() -> dict[str, Any]:
+    """The schema as JSON values (draft 2020-12)."""
+    head = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": PREDICATE_TYPE,
+        "title": "Cloakwork privacy statement, version 2",
+    }
+    generated = PrivacyStatement.model_json_schema(by_alias=True, mode="serialization")
+    return head | {key: with_bounds(value) for key, value in generated.items() if key not in head}
+
+
+def with_bounds(schema: Any) -> Any:
+    """Bounds in JSON Schema's words, where pydantic left its own."""
+    if isinstance(schema, list):
+        return [with_bounds(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        _BOUNDS.get(key, key) if isinstance(value, int | float) else key: with_bounds(value)
+        for key, value in schema.items()
+    }
+
+
+def schema_text() -> str:
+    """The schema as it stands in its file."""
+    return json.dumps(statement_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    from cloakwork.policy.load import shipped
+
+    (shipped("schemas") / "privacy-statement-v2.json").write_text(schema_text(), encoding="utf-8")

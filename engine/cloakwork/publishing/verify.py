@@ -63,7 +63,6 @@ from cloakwork.ledger.advisories import AdvisoryMatch, advisories_for
 from cloakwork.log.eventlog import LogHandle
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import prove, with_own_sentences
-from cloakwork.publishing.archive import unpacked
 from cloakwork.publishing.dsse import Envelope, is_signed_by, read_envelope, read_json
 from cloakwork.publishing.folder import (
     PLAN_FILE,
@@ -77,6 +76,7 @@ from cloakwork.publishing.folder import (
     log_files,
     names_of_log,
     read_document,
+    unpacked,
 )
 from cloakwork.publishing.from_plan import (
     HeldAttributes,

@@ -40,8 +40,7 @@ from cloakwork.plan.model import Plan
 from cloakwork.policy.attribute_words import NAMED, PERSON, STAFF, WHO, names_one_of, words_of
 from cloakwork.policy.load import shipped
 from cloakwork.publishing.folder import INTERNAL_FOLDER, STATEMENT_FILE
-from cloakwork.publishing.schema import with_bounds
-from cloakwork.publishing.statement import PrivacyStatement, PublishedCost, Statement
+from cloakwork.publishing.statement import PrivacyStatement, PublishedCost, Statement, with_bounds
 from cloakwork.publishing.verify import Verification, advisories_of_plan, signed_log, verify
 from cloakwork.report.texts import warning_lines
 from cloakwork.run.release import Release

@@ -13,7 +13,7 @@ import polars as pl
 from cloakwork.base.errors import CloakworkError, LogError
 from cloakwork.base.progress import Reporter
 from cloakwork.engines.base import Engine
-from cloakwork.engines.executors import Executor, InThisProcess, Processes
+from cloakwork.engines.executors import InThisProcess, Processes
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
 from cloakwork.log.formats.options import ROW_NUMBER, InputOptions
@@ -220,24 +220,6 @@ class Choice:
     because: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """How a log is read: arguments of ``read_under``."""
-
-    columns: Mapping[str, str] | None
-    keep: Callable[[str], bool] | None
-    on_excess: OnExcess
-
-    def under(self, policy: Policy) -> ReadRequest:
-        """What is asked of a reader under ``policy``."""
-        return request_under(
-            policy,
-            columns=self.columns,
-            keep=self.keep,
-            on_excess=self.on_excess,
-        )
-
-
 def choice_for(
     engine: str | Engine | None,
     log: object,
@@ -249,71 +231,54 @@ def choice_for(
     """The engine, and what it opens of a log in memory, at a path or in a table; LogError for what
     is none of these. ``engine``: a name, or an engine of Spark.
     """
+    policy = plan.policy
+    request = request_under(policy, columns=columns, keep=keep, on_excess=on_excess_under(plan))
     # Told by its module: pyspark is not loaded to find out.
     if not isinstance(engine, str | None) or type(log).__module__.startswith("pyspark."):
-        reading = Reading(columns, keep, on_excess_under(plan))
-        return Choice(
-            *registered_engine("spark").opened(
-                engine,
-                log,
-                plan.policy,
-                reading,
-            )
-        )
-    if isinstance(log, EventLog):
-        return _choice_in_memory(engine, log, plan.policy)
+        return Choice(*registered_engine("spark").opened(engine, log, policy, request))
+    named = engine_name(engine)
     if isinstance(log, str | Path):
         reporter(f"reading {log}")
-        chosen = _choice_of_file(
-            engine,
-            log,
-            plan,
-            Reading(columns, keep, on_excess_under(plan)),
-        )
-        _say_of_objects(plan, chosen.source, reporter)
+        chosen = _choice_of_file(named, log, plan, request)
+        # What was made of an object-centric log.
+        options = policy.spec.input
+        if options is not None and options.object_type and isinstance(chosen.source, EventLog):
+            for note in chosen.source.notes:
+                reporter(f"internal, never publish: {note}")
         return chosen
     if type(log).__module__.partition(".")[0] == "pm4py":
         # A log of PM4Py goes the way of a pandas table.
-        table = EventLog.from_pandas(cast("pd.DataFrame", log))
-        return _choice_in_memory(engine, table, plan.policy)
-    return _choice_in_memory(
-        engine,
-        log_in_memory(plan.policy, log, columns),
-        plan.policy,
-    )
+        log = EventLog.from_pandas(cast("pd.DataFrame", log))
+    elif not isinstance(log, EventLog):
+        log = log_in_memory(policy, log, columns)
+    if named in (None, "memory"):
+        return Choice(MemoryEngine(), log)
+    if named == "local":
+        return Choice(local_engine(), log)
+    return Choice(*registered_engine(named).opened(named, log, policy, request))
 
 
 def _choice_of_file(
-    name: str | None,
+    named: str | None,
     path: str | Path,
     plan: Plan,
-    reading: Reading,
+    request: ReadRequest,
 ) -> Choice:
     """Without a name ``memory``, or ``local`` for a log of more than ``IN_MEMORY`` events, unless a
     step of the plan needs all cases at once.
     """
-    policy = plan.policy
-    named = engine_name(name)
-    if named == "memory":
-        return Choice(MemoryEngine(), read_log(path, request=reading.under(policy)))
-    if named not in (None, "local"):
-        return Choice(
-            *registered_engine(named).opened(
-                named,
-                path,
-                policy,
-                reading,
-            )
-        )
-    # Opened, and not yet read: about how many events there are says which engine suits.
-    rows = open_rows(path, request=reading.under(policy))
-    if named == "local":
-        return Choice(local_engine(), rows)
-    events = _expected_events(rows, Path(path))
-    if events <= IN_MEMORY or needs_all_cases(plan, catalogue()):
-        return Choice(MemoryEngine(), read_log(path, request=reading.under(policy)))
-    because = f"about {events:,} events: worked on in batches on disk (engine local)"
-    return Choice(local_engine(), rows, because)
+    if named not in (None, "memory", "local"):
+        return Choice(*registered_engine(named).opened(named, path, plan.policy, request))
+    because = None
+    if named != "memory":
+        # Opened, and not yet read: about how many events there are says which engine suits.
+        rows = open_rows(path, request=request)
+        events = _expected_events(rows, Path(path)) if named is None else 0
+        if events > IN_MEMORY and not needs_all_cases(plan, catalogue()):
+            because = f"about {events:,} events: worked on in batches on disk (engine local)"
+        if named == "local" or because is not None:
+            return Choice(local_engine(), rows, because)
+    return Choice(MemoryEngine(), read_log(path, request=request))
 
 
 class SparkTable(Protocol):
@@ -331,11 +296,12 @@ class RegisteredEngine(Protocol):
         engine: object,
         log: object,
         policy: Policy,
-        reading: Reading,
+        request: ReadRequest,
     ) -> tuple[Engine, object]:
         """The engine, and what it opens of ``log``: an event log, a path, or what it alone reads.
 
-        ``engine``: its name, None, or an engine that it made before.
+        ``engine``: its name, None, or an engine that it made before. ``request``: what ``policy``
+        and the caller ask of reading.
         """
         ...
 
@@ -363,45 +329,11 @@ def _expected_events(rows: RowSource, path: Path) -> int:
     return rows.expected_rows()
 
 
-def _say_of_objects(
-    plan: Plan,
-    log: object,
-    reporter: Reporter,
-) -> None:
-    """What was made of an object-centric log."""
-    options = plan.policy.spec.input
-    if options is not None and options.object_type is not None and isinstance(log, EventLog):
-        for note in log.notes:
-            reporter(f"internal, never publish: {note}")
-
-
 def on_excess_under(plan: Plan) -> OnExcess:
     """Under a claim that noise pays for, one case's value must not decide whether there is a
     release.
     """
     return "drop" if any(claim.cost is not None for claim in plan.claims) else "refuse"
-
-
-def _choice_in_memory(
-    name: str | None,
-    log: EventLog,
-    policy: Policy,
-) -> Choice:
-    """The engine called ``name`` with a log in memory; by default ``memory``."""
-    named = engine_name(name) or "memory"
-    if named == "memory":
-        return Choice(MemoryEngine(), log)
-    if named == "local":
-        return Choice(local_engine(), log)
-    reading = Reading(None, None, "refuse")
-    return Choice(
-        *registered_engine(named).opened(
-            named,
-            log,
-            policy,
-            reading,
-        )
-    )
 
 
 def engine_name(name: str | None) -> str | None:
@@ -418,11 +350,8 @@ def local_engine() -> Engine:
     """
     from cloakwork.engines.batched import LocalEngine
 
-    return LocalEngine(executor=_executor())
-
-
-def _executor() -> Executor:
     text = os.environ.get(PROCESSES, "1")
     if not text.isdecimal() or not 1 <= int(text) <= 256:
         raise CloakworkError(f"{PROCESSES}: must be a number from 1 to 256 (got {text!a})")
-    return InThisProcess() if int(text) == 1 else Processes(int(text))
+    count = int(text)
+    return LocalEngine(executor=InThisProcess() if count == 1 else Processes(count))

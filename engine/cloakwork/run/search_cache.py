@@ -12,7 +12,6 @@ import hmac
 import os
 import secrets
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -26,7 +25,7 @@ import polars as pl
 from pydantic import BaseModel
 
 from cloakwork.base.errors import OutputError
-from cloakwork.base.files import data_home, secret_made_once
+from cloakwork.base.files import data_home, replace_file, secret_made_once
 from cloakwork.base.progress import say
 from cloakwork.base.text import version_of
 from cloakwork.mechanisms.steps import Decision, RewriteStep
@@ -111,15 +110,7 @@ class SearchCache:
             return
         # A full or read-only disk costs the next run a search, and this one nothing.
         with suppress(OSError):
-            # mkstemp gives the mode 0600 from the start.
-            handle, draft = tempfile.mkstemp(dir=self.folder, suffix=_SUFFIX)
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(content)
-                Path(draft).replace(self.folder / f"{name}{_SUFFIX}")
-            except OSError:
-                Path(draft).unlink(missing_ok=True)
-                raise
+            replace_file(self.folder / f"{name}{_SUFFIX}", content)
             self._evict()
 
     def _mac(self, name: str, payload: bytes) -> bytes:

@@ -9,9 +9,10 @@ from cloakwork.base.errors import CloakworkError, LogError
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats.options import ROW_NUMBER, InputOptions
 from cloakwork.log.formats.reading import asked_of
+from cloakwork.log.formats.row_source import ReadRequest
 from cloakwork.log.limits import OnExcess
 from cloakwork.policy.model import Policy
-from cloakwork.run.reading import Reading, request_under
+from cloakwork.run.reading import request_under
 from cloakwork_extras.spark.spark import SparkEngine, spark_engine
 from cloakwork_extras.spark.spark_rows import (
     TABLE_PREFIX,
@@ -28,7 +29,7 @@ class OnSpark:
     """The engine ``spark``, as it is registered under ``cloakwork.engines``."""
 
     def opened(
-        self, engine: object, log: object, policy: Policy, reading: Reading
+        self, engine: object, log: object, policy: Policy, request: ReadRequest
     ) -> tuple[SparkEngine, object]:
         """``engine``, or the engine on the session of a DataFrame, else on the active one, and what
         it opens of ``log``: an event log, a path, a table's name or a DataFrame. CloakworkError for
@@ -37,9 +38,9 @@ class OnSpark:
         if type(log).__module__.startswith("pyspark."):
             frame = cast("DataFrame", log)
             if isinstance(engine, SparkEngine):
-                return engine, _source(policy, frame, reading)
+                return engine, _source(policy, frame, request)
             if engine in (None, "spark"):
-                return spark_engine(frame.sparkSession), _source(policy, frame, reading)
+                return spark_engine(frame.sparkSession), _source(policy, frame, request)
         if engine != "spark" and not isinstance(engine, SparkEngine):
             raise CloakworkError(
                 f"the log is a {type(log).__name__}, which the engine {engine} does not read; a "
@@ -53,7 +54,7 @@ class OnSpark:
                 f"must be a DataFrame of Spark, a path, a table's name or an "
                 f"EventLog (got {type(log).__name__})",
             )
-        source = _source(policy, log, reading)  # before Spark starts
+        source = _source(policy, log, request)  # before Spark starts
         return _started(engine), source
 
 
@@ -61,13 +62,13 @@ def _started(engine: object) -> SparkEngine:
     return engine if isinstance(engine, SparkEngine) else spark_engine()
 
 
-def _source(policy: Policy, location: "str | Path | DataFrame", reading: Reading) -> SparkSource:
+def _source(policy: Policy, location: "str | Path | DataFrame", asked: ReadRequest) -> SparkSource:
     return spark_source(
         policy,
         location,
-        columns=reading.columns,
-        keep=reading.keep,
-        on_excess=reading.on_excess,
+        columns=asked.columns,
+        keep=asked.keep,
+        on_excess=asked.on_excess,
     )
 
 
