@@ -196,77 +196,59 @@ def outcome_of(granted: GrantedStep) -> Outcome:
     return granted.take(pl.DataFrame(), reproducible(1))
 
 
-def half_the_noise(declared: Perturbation) -> Perturbation:
-    return replace(declared, start_scale=declared.start_scale / 2, gap_scale=declared.gap_scale / 2)
+Fault = Callable[[Perturbation], Any]
 
 
-def half_the_noise_on_gaps(declared: Perturbation) -> Perturbation:
-    return replace(declared, gap_scale=declared.gap_scale / 2)
+def changed(start: float = 1.0, gap: float = 1.0, **others: Any) -> Fault:
+    """Noise of so much of the scales, and what else is other than the plan lists."""
+
+    def fault(declared: Perturbation) -> Perturbation:
+        scales = (declared.start_scale * start, declared.gap_scale * gap)
+        return replace(declared, start_scale=scales[0], gap_scale=scales[1], **others)
+
+    return fault
 
 
-def half_the_shift(declared: Perturbation) -> Perturbation:
-    """So that a time may move by twice the shift that is declared."""
-    return replace(half_the_noise(declared), protects=OneTime(HOUR / 2))
+def bounding(**others: Any) -> Fault:
+    """Whole cases within other bounds than the plan lists."""
+
+    def fault(declared: Perturbation) -> Perturbation:
+        assert isinstance(declared.protects, WholeCases)
+        return replace(declared, protects=replace(declared.protects, **others))
+
+    return fault
 
 
 def half_the_shift_on_a_finer_grid(declared: Perturbation) -> Perturbation:
     """As many steps of half the width: the books alone would let it through."""
-    return replace(
-        declared,
-        grid=replace(declared.grid, step=declared.grid.step / 2),
-        protects=OneTime(HOUR / 2),
-    )
+    finer = replace(declared.grid, step=declared.grid.step / 2)
+    return replace(declared, grid=finer, protects=OneTime(HOUR / 2))
 
 
-def twice_the_window(declared: Perturbation) -> Perturbation:
-    assert isinstance(declared.protects, WholeCases)
-    window = declared.protects.window
-    wider = Window(start=window.start, end=window.end + (window.end - window.start))
-    return replace(declared, protects=replace(declared.protects, window=wider))
+FAULTS: dict[str, tuple[Guarantee, str | None, Fault]] = {
+    "half the noise on times": (METRIC, "times", changed(0.5, 0.5)),
+    "half the noise": (METRIC, "gaps", changed(0.5, 0.5)),
+    "half the noise on gaps": (METRIC, "gaps", changed(gap=0.5)),
+    # So that a time may move by twice the shift that is declared.
+    "half the shift": (METRIC, "times", changed(0.5, 0.5, protects=OneTime(HOUR / 2))),
+    "half the shift on a finer grid": (METRIC, "times", half_the_shift_on_a_finer_grid),
+    "half the noise on cases": (BOUNDED, None, changed(0.5, 0.5)),
+    "half the noise on gaps of cases": (BOUNDED, None, changed(gap=0.5)),
+    "twice the window": (
+        BOUNDED,
+        None,
+        bounding(window=Window(start=BEGIN, end=BEGIN + timedelta(days=200))),
+    ),
+    "one time more": (BOUNDED, None, bounding(times=6)),
+    "longer gaps": (BOUNDED, None, bounding(longest_gap=timedelta(days=2))),
+    "single times of a unit": (BOUNDED, None, changed(protects=OneTime(timedelta(minutes=1)))),
+    "noise on each time": (BOUNDED, None, changed(noised="times")),
+}
 
 
-def one_time_more(declared: Perturbation) -> Perturbation:
-    assert isinstance(declared.protects, WholeCases)
-    return replace(declared, protects=replace(declared.protects, times=6))
-
-
-def longer_gaps(declared: Perturbation) -> Perturbation:
-    assert isinstance(declared.protects, WholeCases)
-    return replace(declared, protects=replace(declared.protects, longest_gap=timedelta(days=2)))
-
-
-def single_times_of_a_unit(declared: Perturbation) -> Perturbation:
-    return replace(declared, protects=OneTime(timedelta(minutes=1)))
-
-
-def noise_on_each_time(declared: Perturbation) -> Perturbation:
-    return replace(declared, noised="times")
-
-
-def twice(declared: Perturbation) -> tuple[Perturbation, Perturbation]:
-    """Asks for noise twice, to average it."""
-    return declared, declared
-
-
-@pytest.mark.parametrize(
-    ("goal", "noised", "fault"),
-    [
-        (METRIC, "times", half_the_noise),
-        (METRIC, "gaps", half_the_noise),
-        (METRIC, "gaps", half_the_noise_on_gaps),
-        (METRIC, "times", half_the_shift),
-        (METRIC, "times", half_the_shift_on_a_finer_grid),
-        (BOUNDED, None, half_the_noise),
-        (BOUNDED, None, half_the_noise_on_gaps),
-        (BOUNDED, None, twice_the_window),
-        (BOUNDED, None, one_time_more),
-        (BOUNDED, None, longer_gaps),
-        (BOUNDED, None, single_times_of_a_unit),
-        (BOUNDED, None, noise_on_each_time),
-    ],
-)
+@pytest.mark.parametrize(("goal", "noised", "fault"), FAULTS.values(), ids=FAULTS.keys())
 def test_noise_that_the_plan_does_not_list_is_refused(
-    goal: Guarantee, noised: str | None, fault: Callable[[Perturbation], Any]
+    goal: Guarantee, noised: str | None, fault: Fault
 ) -> None:
     """Before any time is looked at."""
     granted = planned(goal, **({} if noised is None else {"noised": noised}))
@@ -274,8 +256,8 @@ def test_noise_that_the_plan_does_not_list_is_refused(
         outcome_of(otherwise(granted, fault))
 
 
-@pytest.mark.parametrize("fault", [twice, lambda declared: None])
-def test_a_step_perturbs_once(fault: Callable[[Perturbation], Any]) -> None:
+@pytest.mark.parametrize("fault", [lambda declared: (declared, declared), lambda declared: None])
+def test_a_step_perturbs_once(fault: Fault) -> None:
     """There is nothing to average: what is declared is one perturbation."""
     granted = planned(METRIC)
     with pytest.raises(ValueError, match="no Perturbation"):

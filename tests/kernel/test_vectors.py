@@ -114,7 +114,7 @@ def test_integers_decide_where_floats_are_too_high(monkeypatch):
     """A root that comes out a hundredth too low makes no vector longer than its clip."""
     root = np.sqrt
     monkeypatch.setattr(np, "sqrt", lambda square: root(square) * 0.99)
-    for most in (7, 1000, MOST):
+    for most in (7, 1000, 1 << 16):
         found = only_case(enumerate([MOST, MOST // 3, 5, MOST]), Clip("l2", most, 4))
         assert 0 < size_of(found.values(), "l2") <= most**2
 

@@ -3,8 +3,6 @@ lives.
 """
 
 import time
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, text
@@ -13,8 +11,7 @@ from cloakwork.base.costs import Cost
 from cloakwork.errors import BudgetExceeded, LedgerError
 from cloakwork.ledger import journal
 from cloakwork.ledger.ledger import Ledger
-from conftest import Said, runs
-from counterexamples.small import small_log, small_policy
+from conftest import runs
 from ledger.test_ledger import ENDLESS, RACERS, killed, reserve, started, total, unit
 
 
@@ -45,7 +42,9 @@ def test_a_database_of_something_else_is_refused(database: str) -> None:
 
 
 def test_many_processes_race_for_a_budget_of_ten(database: str) -> None:
-    """On an empty database: exactly ten succeed, the others are refused, none fails."""
+    """On an empty database: exactly ten succeed, the others are refused, none fails. Without the
+    lock of the journal twelve of fourteen fail.
+    """
     racers = min(30, runs(14))
     out, err = started(RACERS, database, racers).communicate(timeout=200)
     assert out.split() == ["10"] * 10 + ["20"] * (racers - 10), out + err
@@ -93,20 +92,6 @@ def test_a_release_is_held_until_its_process_ends(database: str) -> None:
         hold = journal.try_lock_release(release)
     assert hold is not None
     hold.release()
-
-
-def test_apply_and_reconcile_with_a_server(
-    database: str, tmp_path: Path, cloakwork: Callable[..., Said]
-) -> None:
-    """As a user types it."""
-    out = tmp_path / "out"
-    applied = cloakwork(
-        "apply", small_policy(tmp_path), small_log(tmp_path), "--out", out, "--ledger", database
-    )
-    assert applied.code == 0, applied.err
-    said = cloakwork("ledger", "reconcile", tmp_path, "--ledger", database)
-    assert said.code == 0
-    assert "1 release found here agrees with the ledger" in said.out
 
 
 def test_waiting_for_other_writers_ends(database: str, monkeypatch: pytest.MonkeyPatch) -> None:

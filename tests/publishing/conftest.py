@@ -2,7 +2,9 @@
 
 import base64
 import json
+import shutil
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
@@ -28,9 +30,11 @@ from cloakwork.guarantees.claims import (
     TimesOnlyThroughNoise,
     WellFormed,
 )
+from cloakwork.ledger.ledger import Ledger
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.plan.columns import exposure
 from cloakwork.plan.model import Claim, ConsideredMechanism, Plan, Step, TreatedAttribute
+from cloakwork.plan.planner import make_plan
 from cloakwork.policy.model import Policy
 from cloakwork.publishing import verify as verifying
 from cloakwork.publishing.dsse import canonical, seal
@@ -38,6 +42,7 @@ from cloakwork.publishing.keys import SigningKey, signing_key, trust
 from cloakwork.publishing.publish import Published
 from cloakwork.publishing.statement import file_digest
 from cloakwork.run.release import Internal, Release, StepRecord, Verdict
+from cloakwork.run.run import Run
 
 RAW_NAME = "ward7-export-of-patients.xes"
 RAW_FIGURES = (918273, 645546, 777111.5)
@@ -58,6 +63,30 @@ def _taken_as_proved(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def key() -> SigningKey:
     return signing_key()
+
+
+@dataclass(frozen=True)
+class MadeOnce:
+    """A release that the engine itself planned and made; ``home``: where its key lies."""
+
+    folder: Path
+    home: Path
+
+    @classmethod
+    def of(cls, policy: Policy, log: EventLog, folder: Path) -> "MadeOnce":
+        """A release of ``log`` in the new folder ``folder``, proved in earnest."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(verifying, "prove", REAL_PROOF)
+            patch.setenv("CLOAKWORK_HOME", str(folder / "home"))
+            ledger = Ledger(str(folder / "ledger.db"), notice=lambda _: None)
+            release = Run(plan=make_plan(policy)).release(log, ledger)
+            publish(release, folder / "made", signing_key=signing_key())
+        return cls(folder / "made", folder / "home")
+
+    def copied(self, folder: Path, home: Path) -> tuple[Path, SigningKey]:
+        """The release in a folder of the test's own, and the key that signed it."""
+        shutil.copytree(self.home, home, dirs_exist_ok=True)
+        return Path(shutil.copytree(self.folder, folder / "made")), signing_key()
 
 
 @pytest.fixture

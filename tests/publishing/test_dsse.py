@@ -19,13 +19,11 @@ from cloakwork.publishing.keys import SigningKey
 
 def test_the_encoding_is_the_specifications_example() -> None:
     encoded = pre_authentication_encoding(b"hello world", "http://example.com/HelloWorld")
-
     assert encoded == b"DSSEv1 29 http://example.com/HelloWorld 11 hello world"
 
 
 def test_what_was_sealed_is_signed_by_its_key(key: SigningKey) -> None:
     envelope = read_envelope(seal(b'{"a":1}', key))
-
     assert envelope.content() == b'{"a":1}'
     assert is_signed_by(envelope, key.private.public_key(), key.keyid)
 
@@ -33,7 +31,6 @@ def test_what_was_sealed_is_signed_by_its_key(key: SigningKey) -> None:
 def test_another_payload_is_not(key: SigningKey) -> None:
     sealed = json.loads(seal(b'{"a":1}', key))
     sealed["payload"] = base64.b64encode(b'{"a":2}').decode()
-
     assert not is_signed_by(
         read_envelope(json.dumps(sealed).encode()), key.private.public_key(), key.keyid
     )
@@ -53,7 +50,6 @@ def test_an_envelope_holds_nothing_but_what_is_signed(
     key: SigningKey, change: dict[str, object]
 ) -> None:
     sealed = json.loads(seal(b"{}", key)) | change
-
     with pytest.raises(VerificationFailed):
         read_envelope(json.dumps(sealed).encode())
 
@@ -61,7 +57,6 @@ def test_an_envelope_holds_nothing_but_what_is_signed(
 @pytest.mark.parametrize("payload", ["e30", "e31=", "e30=\n", "é"])
 def test_base64_is_strict(key: SigningKey, payload: str) -> None:
     sealed = json.loads(seal(b"{}", key)) | {"payload": payload}
-
     with pytest.raises(VerificationFailed, match="base64"):
         read_envelope(json.dumps(sealed).encode()).content()
 

@@ -11,18 +11,22 @@ from typing import Any
 
 import pytest
 
-from cloakwork.api import publish
 from cloakwork.base.records import stated
 from cloakwork.errors import VerificationFailed
-from cloakwork.ledger.ledger import Ledger
 from cloakwork.plan.model import Plan
-from cloakwork.plan.planner import make_plan
 from cloakwork.publishing import verify as verifying
-from cloakwork.publishing.keys import SigningKey
+from cloakwork.publishing.keys import SigningKey, signing_key
 from cloakwork.publishing.statement import Statement
 from cloakwork.publishing.verify import verify
-from cloakwork.run.run import Run
-from publishing.conftest import REAL_PROOF, VARIANTS, a_log, a_policy, envelope_of, resign
+from publishing.conftest import (
+    REAL_PROOF,
+    VARIANTS,
+    MadeOnce,
+    a_log,
+    a_policy,
+    envelope_of,
+    resign,
+)
 
 JUNK: tuple[Any, ...] = (
     None,
@@ -41,18 +45,24 @@ JUNK: tuple[Any, ...] = (
 )
 
 
-@pytest.fixture(autouse=True)
-def _proved_in_earnest(_taken_as_proved: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verifying, "prove", REAL_PROOF)
+@pytest.fixture(scope="module")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> MadeOnce:
+    return MadeOnce.of(a_policy(), a_log(VARIANTS * 5), tmp_path_factory.mktemp("made"))
 
 
 @pytest.fixture
-def made(tmp_path: Path, key: SigningKey) -> Path:
-    """A release that the engine itself planned and made."""
-    release = Run(plan=make_plan(a_policy())).release(
-        a_log(VARIANTS * 5), Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
-    )
-    return publish(release, tmp_path / "made", signing_key=key).folder
+def made(
+    made_once: MadeOnce, tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """A release that the engine itself planned and made, proved in earnest."""
+    monkeypatch.setattr(verifying, "prove", REAL_PROOF)
+    return made_once.copied(tmp_path, own_home)[0]
+
+
+@pytest.fixture
+def key(made: Path) -> SigningKey:
+    """What signed it."""
+    return signing_key()
 
 
 def places(value: Any) -> Iterator[tuple[Any, Any]]:

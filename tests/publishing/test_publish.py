@@ -32,7 +32,6 @@ def test_a_release_is_a_folder_of_public_files_and_an_internal_folder(published:
     files = sorted(
         str(path.relative_to(published)) for path in published.rglob("*") if path.is_file()
     )
-
     internal = ["internal/README.txt", "internal/report.html", "internal/report.json"]
     assert files == [*internal, "log.xes", "plan.json", "statement.json"]
     assert [path.name for path in published.parent.iterdir()] == ["release"]
@@ -47,7 +46,6 @@ def test_the_internal_folder_is_for_its_owner_alone(published: Path) -> None:
 
 def test_internal_files_say_so_first(published: Path) -> None:
     internal = published / "internal"
-
     assert (internal / "README.txt").read_text().splitlines()[0] == INTERNAL_BANNER
     assert next(iter(InternalReport.model_fields)) == "warning"
     assert (
@@ -65,7 +63,6 @@ def test_the_internal_report_holds_the_figures(published: Path) -> None:
     report = InternalReport.model_validate_json(
         (published / "internal" / "report.json").read_bytes()
     )
-
     assert report.source["cases"] == RAW_FIGURES[0]
     assert report.steps[0].figures["mean distance"] == RAW_FIGURES[2]
 
@@ -76,7 +73,6 @@ def test_nothing_of_the_raw_log_stands_outside_the_internal_folder(
 ) -> None:
     folder = publish_as(format_=format_).folder
     words = [RAW_NAME, "ward7", *(str(number).removesuffix(".5") for number in RAW_FIGURES)]
-
     for path in folder.iterdir():
         if path.is_file():
             assert [word for word in words if word.encode() in readable(path)] == []
@@ -100,7 +96,6 @@ def test_the_plan_reads_back_as_it_was(published: Path) -> None:
 
 def test_it_tells_what_was_published(tmp_path: Path, key: SigningKey) -> None:
     done = publish(a_release("csv"), tmp_path / "out", signing_key=key)
-
     assert (done.log, done.keyid) == (tmp_path / "out" / "log.csv", key.keyid)
     assert done.statement.stamp == "none"
     assert done.new_public_key == key.public_pem
@@ -118,16 +113,13 @@ def test_the_policy_chooses_the_formats_of_the_internal_report(
     folder = publish(
         a_release(plan=a_plan(policy=policy)), tmp_path / "out", signing_key=key
     ).folder
-
     found = {path.name for path in (folder / "internal").iterdir()} if report else set()
-
     assert (folder / "internal").exists() == bool(report)
     assert found == ({f"report.{name}" for name in report} | {"README.txt"} if report else set())
 
 
 def test_an_empty_folder_becomes_the_release(tmp_path: Path, key: SigningKey) -> None:
     (tmp_path / "out").mkdir()
-
     assert verify(publish(a_release(), tmp_path / "out", signing_key=key).folder).keyid == key.keyid
 
 
@@ -137,17 +129,14 @@ def test_missing_parents_are_made(tmp_path: Path, key: SigningKey) -> None:
 
 def test_a_full_folder_is_left_as_it_is(published: Path, key: SigningKey) -> None:
     before = {path: path.stat().st_mtime_ns for path in published.rglob("*")}
-
     with pytest.raises(OutputError, match="is not empty"):
         publish(a_release(), published, signing_key=key)
-
     assert {path: path.stat().st_mtime_ns for path in published.rglob("*")} == before
 
 
 def test_files_and_broken_links_are_no_destination(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
-
     for name, said in (
         ("file", "is a file"),
         ("link", "leads nowhere"),
@@ -161,7 +150,6 @@ def test_the_current_folder_cannot_be_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-
     with pytest.raises(OutputError, match="inside it"):
         check_destination(Path())
 
@@ -256,7 +244,6 @@ def test_of_many_processes_one_wins(tmp_path: Path) -> None:
     out, own_home = tmp_path / "out", os.environ["CLOAKWORK_HOME"]
     with forking_server().Pool(AT_ONCE) as pool:
         answers = pool.starmap(_publish_into, [(str(out), own_home)] * AT_ONCE, chunksize=1)
-
     assert sum(len(answer) == 64 for answer in answers) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     assert verify_with_proof_aside(out)
@@ -272,6 +259,5 @@ def test_public_files_follow_the_umask(tmp_path: Path, key: SigningKey) -> None:
         folder = publish(a_release(), tmp_path / "out", signing_key=key).folder
     finally:
         os.umask(before)
-
     assert stat.S_IMODE(folder.stat().st_mode) == 0o750
     assert stat.S_IMODE((folder / "plan.json").stat().st_mode) == 0o640

@@ -17,20 +17,29 @@ from cloakwork.errors import BudgetExceeded, VerificationFailed
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.plan.planner import make_plan
 from cloakwork.publishing import verify as verifying
-from cloakwork.publishing.keys import SigningKey
+from cloakwork.publishing.keys import SigningKey, signing_key
 from cloakwork.publishing.statement import statement_schema
 from cloakwork.publishing.verify import verify
 from cloakwork.run.run import Run
-from publishing.conftest import REAL_PROOF, VARIANTS, a_log, a_policy, envelope_of, resign
+from publishing.conftest import (
+    REAL_PROOF,
+    VARIANTS,
+    MadeOnce,
+    a_log,
+    a_policy,
+    envelope_of,
+    resign,
+)
+
+Monkey = pytest.MonkeyPatch
 
 NOISE = DiscreteLaplace(scale=0.01).model_dump(mode="json")
 """Less noise than any plan here has."""
 
 
-@pytest.fixture
-def made(tmp_path: Path, key: SigningKey, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A release of noisy counts of variants, whose plan is proved in earnest."""
-    monkeypatch.setattr(verifying, "prove", REAL_PROOF)
+@pytest.fixture(scope="module")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> MadeOnce:
+    """A release of noisy counts of variants."""
     dp = {"kind": "differential-privacy", "epsilon": 2.0, "delta": 1e-6, "over": ["control-flow"]}
     policy = a_policy(
         attributes={
@@ -42,11 +51,20 @@ def made(tmp_path: Path, key: SigningKey, monkeypatch: pytest.MonkeyPatch) -> Pa
         expose={},
         mechanisms={"allow": ["bound", "attributes/*", "variants/threshold"]},
     )
-    log = a_log(VARIANTS * 30)
-    release = Run(plan=make_plan(policy)).release(
-        log, Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
-    )
-    return publish(release, tmp_path / "made", signing_key=key).folder
+    return MadeOnce.of(policy, a_log(VARIANTS * 30), tmp_path_factory.mktemp("made"))
+
+
+@pytest.fixture
+def made(made_once: MadeOnce, tmp_path: Path, own_home: Path, monkeypatch: Monkey) -> Path:
+    """The same for each test, proved in earnest."""
+    monkeypatch.setattr(verifying, "prove", REAL_PROOF)
+    return made_once.copied(tmp_path, own_home)[0]
+
+
+@pytest.fixture
+def key(made: Path) -> SigningKey:
+    """What signed it."""
+    return signing_key()
 
 
 def payload_of(folder: Path) -> dict[str, Any]:
@@ -66,9 +84,7 @@ def test_a_statement_holds_what_was_recorded(made: Path) -> None:
     jsonschema.validate(payload_of(made)["predicate"], statement_schema())
 
 
-def test_a_whole_log_is_verified_step_by_step(
-    tmp_path: Path, key: SigningKey, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_whole_log_is_verified_step_by_step(tmp_path: Path, monkeypatch: Monkey) -> None:
     """Variants, times and attributes, each recorded; the total is for units alone."""
     monkeypatch.setattr(verifying, "prove", REAL_PROOF)
     over = ["control-flow", "timestamps", "Age"]
@@ -87,7 +103,7 @@ def test_a_whole_log_is_verified_step_by_step(
     )
     ledger = Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
     release = Run(plan=make_plan(policy)).release(a_log(VARIANTS * 200), ledger)
-    folder = publish(release, tmp_path / "made", signing_key=key).folder
+    folder = publish(release, tmp_path / "made").folder
     found = verify(folder).statement
     assert [row.mechanism for row in found.recorded] == [
         "variants/markov",
@@ -104,9 +120,7 @@ def test_verification_says_that_it_fits(made: Path) -> None:
     assert any(said in check for check in verify(made).checks)
 
 
-def test_a_release_that_measures_nothing_says_nothing_of_it(
-    tmp_path: Path, key: SigningKey
-) -> None:
+def test_a_release_that_measures_nothing_says_nothing_of_it(tmp_path: Path) -> None:
     """Neither in the signed text nor among the checks."""
     policy = a_policy(
         guarantees=[{"kind": "k-anonymity", "k": 3, "over": ["control-flow"]}],
@@ -114,60 +128,49 @@ def test_a_release_that_measures_nothing_says_nothing_of_it(
     )
     ledger = Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
     release = Run(plan=make_plan(policy)).release(a_log(VARIANTS * 5), ledger)
-    folder = publish(release, tmp_path / "made", signing_key=key).folder
+    folder = publish(release, tmp_path / "made").folder
     assert "recorded" not in payload_of(folder)["predicate"]
     assert not any("recorded" in check for check in verify(folder).checks)
 
 
-def _drop(predicate: dict[str, Any]) -> None:
-    del predicate["recorded"]
+Predicate = dict[str, Any]
 
 
-def _repeat(predicate: dict[str, Any]) -> None:
-    predicate["recorded"].append(predicate["recorded"][0])
+def _row(change: Callable[[Predicate], Predicate]) -> Callable[[Predicate], object]:
+    """Changes the only row of what was recorded."""
+    return lambda predicate: predicate["recorded"][0].update(change(predicate["recorded"][0]))
 
 
-def _move(predicate: dict[str, Any]) -> None:
-    predicate["recorded"][0]["step"] = 10**6
+FORGED: dict[str, tuple[Callable[[Predicate], object], str]] = {
+    "left out": (lambda said: said.pop("recorded"), "is not of the steps"),
+    "of another step": (_row(lambda row: {"step": 10**6}), "is not of the steps"),
+    "twice": (
+        lambda said: said["recorded"].append(said["recorded"][0]),
+        "'recorded' is not what plan.json says",
+    ),
+    "planned less": (
+        _row(lambda row: {"planned": NOISE, "recorded": NOISE}),
+        "'recorded' is not what plan.json says",
+    ),
+    "of another mechanism": (
+        _row(lambda row: {"mechanism": "variants/amun"}),
+        "'recorded' is not what plan.json says",
+    ),
+    "drawn less": (_row(lambda row: {"recorded": NOISE}), "recorded more, or less noise"),
+    "asked twice": (
+        _row(lambda row: {"recorded": {"kind": "repeated", "times": 2, "event": row["recorded"]}}),
+        "recorded more, or less noise",
+    ),
+    "looked at": (
+        _row(lambda row: {"recorded": {"kind": "non-private", "reason": "a look"}}),
+        "recorded more, or less noise",
+    ),
+}
 
 
-def _plan_less(predicate: dict[str, Any]) -> None:
-    predicate["recorded"][0] |= {"planned": NOISE, "recorded": NOISE}
-
-
-def _rename(predicate: dict[str, Any]) -> None:
-    predicate["recorded"][0]["mechanism"] = "variants/amun"
-
-
-def _draw_less(predicate: dict[str, Any]) -> None:
-    predicate["recorded"][0]["recorded"] = NOISE
-
-
-def _ask_twice(predicate: dict[str, Any]) -> None:
-    once = predicate["recorded"][0]["recorded"]
-    twice = {"kind": "repeated", "times": 2, "event": once}
-    predicate["recorded"][0]["recorded"] = twice
-
-
-def _look(predicate: dict[str, Any]) -> None:
-    predicate["recorded"][0]["recorded"] = {"kind": "non-private", "reason": "a look"}
-
-
-@pytest.mark.parametrize(
-    ("forge", "said"),
-    [
-        (_drop, "is not of the steps"),
-        (_move, "is not of the steps"),
-        (_repeat, "'recorded' is not what plan.json says"),
-        (_plan_less, "'recorded' is not what plan.json says"),
-        (_rename, "'recorded' is not what plan.json says"),
-        (_draw_less, "recorded more, or less noise"),
-        (_ask_twice, "recorded more, or less noise"),
-        (_look, "recorded more, or less noise"),
-    ],
-)
+@pytest.mark.parametrize(("forge", "said"), FORGED.values(), ids=FORGED.keys())
 def test_a_forged_record_fails_though_signed(
-    made: Path, key: SigningKey, forge: Callable[[dict[str, Any]], None], said: str
+    made: Path, key: SigningKey, forge: Callable[[Predicate], object], said: str
 ) -> None:
     resign(made, key, lambda statement: forge(statement["predicate"]))
     with pytest.raises(VerificationFailed) as raised:

@@ -21,19 +21,16 @@ PARTS = ("operation type", "level", "target")
 @pytest.mark.parametrize("format_", ["xes", "xes.gz", "parquet"])
 def test_a_written_stamp_reads_back(publish_as: Callable[..., Published], format_: str) -> None:
     done = publish_as(format_=format_)
-
     assert differences(flat(stamp(a_plan(format_), done.statement)), read_stamp(done.log)) == ()
 
 
 def test_it_carries_the_predicates_digest(publish_as: Callable[..., Published]) -> None:
     done = publish_as()
-
     assert read_stamp(done.log)["cloakwork:statement"] == predicate_digest(done.statement)
 
 
 def test_it_names_operations_in_the_privacy_extensions_words(published: Path) -> None:
     said = read_stamp(published / "log.xes")
-
     first, second = ("privacy:anonymizations/privacy:anonymizer" + number for number in "12")
     assert said[f"{first}/cloakwork:mechanism"] == "kanon/pretsa"
     assert said[f"{first}/privacy:operation type"] == "condensation"
@@ -84,7 +81,6 @@ def test_figures_are_figures(published: Path) -> None:
     parameters = [
         {child.key: child.value for child in claim.children} for claim in guarantees.children
     ]
-
     assert [each["cloakwork:kind"] for each in parameters] == ["k-anonymity", "metric-privacy"]
     assert parameters[0]["cloakwork:k"] == 3
     assert parameters[1]["cloakwork:epsilon"] == 1.0
@@ -94,7 +90,6 @@ def test_figures_are_figures(published: Path) -> None:
 
 def test_it_names_what_is_exposed_with_the_reason(published: Path) -> None:
     said = read_stamp(published / "log.xes")
-
     assert said["cloakwork:exposed/cloakwork:exposed1/cloakwork:column"] == "metadata"
     assert said["cloakwork:exposed/cloakwork:exposed1/cloakwork:reason"].startswith(
         "the partner needs"
@@ -103,7 +98,6 @@ def test_it_names_what_is_exposed_with_the_reason(published: Path) -> None:
 
 def test_a_reproducible_release_is_stamped() -> None:
     statement = statement_of(a_plan(), "r1", released=(), private=False)
-
     assert flat(stamp(a_plan(), statement))["cloakwork:mark"] == NOT_PRIVATE
 
 
@@ -114,7 +108,6 @@ def test_texts_that_xml_cannot_hold_still_read_back(publish_as: Callable[..., Pu
     )
     plan = plan.model_copy(update={"exposed": (strange,)})
     done = publish_as(plan=plan)
-
     assert differences(flat(stamp(plan, done.statement)), read_stamp(done.log)) == ()
 
 
@@ -125,7 +118,6 @@ def test_differences_are_told_one_by_one() -> None:
     found = flat(
         [Attribute("a", 2), Attribute("c", None, (Attribute("d", 2.5),)), Attribute("a", 1)]
     )
-
     assert differences(expected, found) == (
         "b is missing",
         "'a (again)' does not belong there",

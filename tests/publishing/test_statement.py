@@ -37,7 +37,6 @@ def test_the_statement_is_an_in_toto_statement_with_sorted_subjects() -> None:
             {"plan.json": "b" * 64, "log.xes": "a" * 64},
         )
     )
-
     assert statement["_type"] == "https://in-toto.io/Statement/v1"
     assert statement["predicateType"] == "urn:cloakwork:privacy-statement:v2"
     assert statement["subject"] == [
@@ -71,23 +70,19 @@ def test_the_first_thing_it_says_is_what_is_unproven_then_what_is_exposed() -> N
 
 def test_separate_totals_go_before_the_general_one() -> None:
     policy = a_policy(budget={"total": {"epsilon": 4.0, "metric": {"epsilon": 2.0}}})
-
     stated = statement_of(
         a_plan().model_copy(update={"policy": policy}), "r1", released=(), private=True
     )
-
     assert stated.budget[0].total is not None and stated.budget[0].total.epsilon == 2.0
 
 
 def test_a_cost_without_bound_is_null() -> None:
     plan = a_plan(charges=(Charge(currency="unit", cost=Cost(epsilon=math.inf)),))
-
     stated = read_json(
         statement_payload(
             statement_of(plan, "r1", released=(), private=True), {"log.xes": "a" * 64}
         )
     )
-
     assert isinstance(stated, dict)
     assert stated["predicate"]["budget"][0]["cost"] == {"epsilon": None, "delta": 0.0}
 
@@ -110,9 +105,7 @@ def test_what_an_exposed_column_tells_depends_on_its_treatment(treatment: Any, s
     plan = a_plan(
         attributes=(treated,), exposed=(exposure("case:age", PolicyReason(reason="cohorts")),)
     )
-
     column = ReleasedColumn(name="case:age", scope="case", treatment=treatment, rule="case:age")
-
     assert statement_of(plan, "r1", released=(column,), private=True).exposed[0].says == says
 
 
@@ -151,13 +144,11 @@ def test_differential_privacy_names_its_neighbours(neighbours: str, word: str) -
         {"kind": "differential-privacy", "epsilon": 1, "over": over, "neighbours": neighbours}
     )
     claim = a_plan().claims[1].model_copy(update={"guarantee": guarantee})
-
     stated = (
         statement_of(a_plan(claims=(claim,)), "r1", released=(), private=True)
         .guarantees[0]
         .neighbours
     )
-
     assert stated is not None and stated.endswith(f"({word})")
 
 
@@ -168,7 +159,6 @@ def test_the_digest_depends_on_every_part_of_the_predicate() -> None:
         stated.model_copy(update={"issued": stated.issued + timedelta(seconds=1)}),
         stated.model_copy(update={"exposed": ()}),
     ]
-
     assert len({predicate_digest(predicate) for predicate in (stated, *others)}) == 4
 
 
@@ -183,6 +173,5 @@ def test_a_statement_fits_the_shipped_schema() -> None:
             statement_of(a_plan(), "r1", released=(), private=False), {"log.xes": "a" * 64}
         )
     )["predicate"]
-
     jsonschema.Draft202012Validator.check_schema(json.loads(SCHEMA.read_text()))
     jsonschema.validate(stated, json.loads(SCHEMA.read_text()))

@@ -36,7 +36,6 @@ def test_a_release_as_it_was_published_holds(
     publish_as: Callable[..., Published], key: SigningKey, format_: str
 ) -> None:
     verified = verify(publish_as(format_=format_).folder)
-
     assert verified.keyid == key.keyid
     assert any("smallest group holds 3 released cases" in check for check in verified.checks)
     assert any("derived again" in check for check in verified.checks)
@@ -45,7 +44,6 @@ def test_a_release_as_it_was_published_holds(
 
 def test_it_holds_without_the_internal_folder(published: Path) -> None:
     shutil.rmtree(published / "internal")
-
     assert verify(published).checks
 
 
@@ -54,7 +52,6 @@ def test_it_holds_elsewhere_with_the_signers_public_key(
 ) -> None:
     (tmp_path / "signer.pem").write_text(key.public_pem)
     monkeypatch.setenv("CLOAKWORK_HOME", str(tmp_path / "elsewhere"))
-
     assert verify(published, public_key=tmp_path / "signer.pem").keyid == key.keyid
     assert (
         "not trusted here" in mismatches(published)[0]
@@ -73,7 +70,6 @@ def test_another_key_does_not_vouch(
 
 def test_a_statement_signed_by_a_stranger_fails(published: Path, stranger: SigningKey) -> None:
     resign(published, stranger)
-
     assert "not trusted here" in mismatches(published)[0]
 
 
@@ -84,7 +80,6 @@ def test_a_strangers_signature_under_a_trusted_name_fails(
     envelope = envelope_of(published)
     envelope["signatures"][0]["keyid"] = key.keyid
     (published / "statement.json").write_text(json.dumps(envelope))
-
     assert "does not fit" in mismatches(published)[0]
 
 
@@ -99,7 +94,6 @@ def test_a_trusted_file_that_is_another_key_fails(
     resign(published, another_key)
     filed = home() / "trusted" / f"{another_key.keyid}.json"
     filed.write_text(json.dumps(json.loads(filed.read_text()) | {"public_key": key.public_pem}))
-
     with pytest.raises(OutputError, match="not the key that its name says"):
         verify(published)
 
@@ -108,7 +102,6 @@ def test_a_trusted_file_that_is_another_key_fails(
 def test_a_changed_or_missing_file_fails(published: Path, name: str) -> None:
     (published / name).write_bytes((published / name).read_bytes() + b"\n")
     assert mismatches(published) == (f"{name}: is not the file that was signed",)
-
     (published / name).unlink()
     assert mismatches(published) == (f"{name}: is missing",)
 
@@ -117,27 +110,23 @@ def test_every_mismatch_is_told(published: Path) -> None:
     (published / "log.xes").write_text("")
     (published / "plan.json").unlink()
     (published / "notes.txt").write_text("")
-
     assert len(mismatches(published)) == 3
 
 
 def test_a_missing_statement_fails(published: Path) -> None:
     (published / "statement.json").unlink()
-
     assert mismatches(published) == ("statement.json: is missing, this is not a release folder",)
 
 
 @pytest.mark.parametrize("name", ["raw-log.xes", ".hidden", "plan.json.bak", "\x1b[31mred"])
 def test_files_that_nobody_signed_fail(published: Path, name: str) -> None:
     (published / name).write_text("")
-
     assert mismatches(published) == (f"{name!a}: does not belong to the release; remove it",)
 
 
 def test_links_are_no_part_of_a_release(published: Path, tmp_path: Path) -> None:
     (published / "log.xes").rename(tmp_path / "log.xes")
     (published / "log.xes").symlink_to(tmp_path / "log.xes")
-
     assert mismatches(published) == ("log.xes: is not a plain file",)
 
 
@@ -149,7 +138,6 @@ def test_a_reproducible_release_fails(publish_as: Callable[..., Published]) -> N
 
 def test_a_statement_without_its_log_fails(published: Path, key: SigningKey) -> None:
     resign(published, key, lambda statement: statement["subject"].pop(0))
-
     assert "must sign one log and plan.json" in mismatches(published)[0]
 
 
@@ -178,7 +166,6 @@ def test_another_kind_of_statement_fails(
     published: Path, key: SigningKey, change: dict[str, Any]
 ) -> None:
     resign(published, key, lambda statement: statement.update(change))
-
     assert "as this version knows it" in mismatches(published)[0]
 
 
@@ -189,7 +176,6 @@ def test_a_payload_that_is_not_canonical_fails(published: Path, key: SigningKey)
     (published / "statement.json").write_bytes(
         seal(json.dumps(json.loads(content), indent=1).encode(), key)
     )
-
     assert mismatches(published) == ("statement.json: its payload is not in canonical form",)
 
 
@@ -207,7 +193,6 @@ def test_a_statement_that_says_something_else_fails(
     published: Path, key: SigningKey, part: str, value: Any
 ) -> None:
     resign(published, key, lambda statement: statement["predicate"].update({part: value}))
-
     assert mismatches(published)
 
 
@@ -225,14 +210,12 @@ def test_a_stronger_claim_in_the_statement_fails(published: Path, key: SigningKe
 def test_another_policy_digest_in_the_plan_fails(published: Path, key: SigningKey) -> None:
     (published / "plan.json").write_bytes(plan_bytes(a_plan(policy_digest="c" * 64)))
     resign(published, key)
-
     assert "statement.json: 'policy' is not what plan.json says" in mismatches(published)
 
 
 def test_a_log_without_a_stamp_fails(published: Path, key: SigningKey) -> None:
     write_log(a_log(), published / "log.xes", "xes")
     resign(published, key)
-
     assert "log.xes: stamp: cloakwork:statement is missing" in mismatches(published)
 
 
@@ -244,7 +227,6 @@ def test_a_log_that_says_more_than_its_stamp_fails(
     more = (*stamp(a_plan(format_), done.statement), Attribute("meta:source", "ward 7"))
     write_log(a_log(), done.log, format_, annotations=more, extensions=EXTENSIONS)
     resign(done.folder, key)
-
     assert mismatches(done.folder) == (
         f"{done.log.name}: stamp: 'meta:source' does not belong there",
     )
@@ -254,7 +236,6 @@ def test_a_log_that_is_less_anonymous_than_claimed_fails(
     publish_as: Callable[..., Published], key: SigningKey
 ) -> None:
     folder = swap_log(publish_as(), a_log([*VARIANTS, ["register", "escape"]]), key)
-
     assert mismatches(folder) == (
         "measured again: k-anonymity over control-flow (k 3, scope variants, count cases): "
         "the smallest group holds 1 released cases",
@@ -263,7 +244,6 @@ def test_a_log_that_is_less_anonymous_than_claimed_fails(
 
 def test_an_empty_release_holds(publish_as: Callable[..., Published]) -> None:
     empty = a_log().keep_cases(a_log().offsets[:0])
-
     assert any("holds no case" in check for check in verify(publish_as(log=empty).folder).checks)
 
 
@@ -284,7 +264,6 @@ def test_a_log_of_another_format_than_planned_fails(published: Path, key: Signin
 def test_a_signed_plan_that_is_none_fails(published: Path, key: SigningKey, content: bytes) -> None:
     (published / "plan.json").write_bytes(content)
     resign(published, key)
-
     assert "is not a plan as this version knows it" in mismatches(published)[0]
 
 
@@ -298,7 +277,6 @@ def test_a_signed_log_that_is_none_fails(
     done = publish_as(format_=format_)
     done.log.write_bytes(content)
     resign(done.folder, key)
-
     assert all(done.log.name in line for line in mismatches(done.folder))
 
 
@@ -323,7 +301,6 @@ def test_claims_that_the_steps_do_not_give_fail(
     published: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(verifying, "prove", lambda plan: plan.claims[1:])
-
     assert mismatches(published) == ("plan.json: claims other than can be derived from its steps",)
 
 
@@ -347,7 +324,6 @@ def test_units_are_measured_by_cases(
     with monkeypatch.context() as unchecked:
         unchecked.setattr("cloakwork.publishing.publish.verify_written", lambda *_: None)
         folder = publish_as(plan=a_plan(claims=(claim,))).folder
-
     assert "the smallest group holds 3 released cases" in mismatches(folder)[0]
 
 
@@ -372,7 +348,6 @@ def test_a_flipped_byte_is_found(published: Path, name: str) -> None:
 )
 def test_a_statement_of_garbage_fails(published: Path, content: bytes) -> None:
     (published / "statement.json").write_bytes(content)
-
     assert len(mismatches(published)) == 1
 
 
@@ -386,14 +361,12 @@ def test_random_bytes_are_never_a_release(published: Path) -> None:
 def test_the_internal_folder_is_not_looked_at(published: Path) -> None:
     (published / "internal" / "report.json").write_bytes(b"\x00")
     (published / "internal" / "more").write_text("whatever")
-
     assert verify(published).checks
 
 
 def test_a_statement_that_is_a_folder_fails(published: Path) -> None:
     (published / "statement.json").unlink()
     (published / "statement.json").mkdir()
-
     assert "cannot be read" in mismatches(published)[0]
 
 

@@ -90,9 +90,7 @@ def _signed(folder: Path) -> dict[str, str]:
 def test_batches_without_cases_become_no_parts(tmp_path: Path, key: SigningKey) -> None:
     parts = np.array([7, 7, 7, 3, 3, 3])
     log = LogInParts.of(a_log(), parts, 9)
-
     folder = publish(a_release("csv", log=log), tmp_path / "out", signing_key=key).folder
-
     names = [f"part-0000{number}.csv" for number in (1, 2)]
     assert sorted(path.name for path in (folder / "log.csv").iterdir()) == names
     assert verify(folder).checks
@@ -103,11 +101,9 @@ def test_an_empty_release_is_one_file_with_its_columns(
     tmp_path: Path, key: SigningKey, format_: str
 ) -> None:
     nothing = a_log().keep_cases(np.zeros(0, np.int64))
-
     published = publish(
         a_release(format_, log=LogInParts((nothing, nothing))), tmp_path / "out", signing_key=key
     )
-
     assert published.log.is_file()
     assert verify(published.folder).checks
 
@@ -187,7 +183,6 @@ def test_whatever_becomes_of_a_part_is_found(
     four_parts: Path, change: Callable[[Path], None], said: str, tmp_path: Path
 ) -> None:
     change(four_parts)
-
     assert mismatches(four_parts)[0] == said
     with pytest.raises((VerificationFailed, OutputError)):
         pack(four_parts, tmp_path / "release.zip")
@@ -239,9 +234,7 @@ def test_a_case_in_two_parts_is_found_whoever_signed_it(four_parts: Path, key: S
     """A part that stands there twice doubles every group of cases."""
     parts = four_parts / "log.csv"
     shutil.copy(parts / "part-00001.csv", parts / "part-00003.csv")
-
     resign(four_parts, key)
-
     said = "log.csv: a case id stands in part-00001.csv and part-00003.csv"
     assert said in mismatches(four_parts)
 
@@ -250,9 +243,7 @@ def test_parts_of_other_columns_are_no_log(four_parts: Path, key: SigningKey) ->
     part = four_parts / "log.csv" / "part-00002.csv"
     rows = part.read_text().splitlines()
     part.write_text("\n".join(f"{row},{'extra' if row is rows[0] else 1}" for row in rows) + "\n")
-
     resign(four_parts, key)
-
     assert any("its columns are not those of part-00001.csv" in s for s in mismatches(four_parts))
 
 
@@ -262,9 +253,7 @@ def test_a_column_more_in_each_part_is_found_whoever_signed_it(
     for part in (four_parts / "log.csv").iterdir():
         head, *rows = part.read_text().splitlines()
         part.write_text("\n".join([f"{head},name", *(f"{row},Ann" for row in rows)]) + "\n")
-
     resign(four_parts, key)
-
     said = "log.csv: it holds 'name', and no rule of the plan releases 'name'"
     assert said in mismatches(four_parts)
 
@@ -273,18 +262,14 @@ def test_parts_in_another_order_are_another_release(four_parts: Path, key: Signi
     """To whoever signs them it is one: the order of cases is random."""
     _swap(four_parts)
     assert "log.csv/part-00001.csv: is not the file that was signed" in mismatches(four_parts)
-
     resign(four_parts, key)
-
     assert verify(four_parts).checks
 
 
 def test_too_small_a_group_is_found_across_parts(tmp_path: Path, key: SigningKey) -> None:
     log = LogInParts.evenly(a_log([*VARIANTS, ["leave"]]), 4)
-
     with pytest.raises(VerificationFailed, match="the smallest group holds 1 released cases"):
         publish(a_release("xes", log=log), tmp_path / "out", signing_key=key)
-
     assert not (tmp_path / "out").exists()
 
 
@@ -294,19 +279,15 @@ def test_each_part_has_the_stamp(tmp_path: Path, key: SigningKey, format_: str) 
     folder = publish(a_release(format_, log=log), tmp_path / "out", signing_key=key).folder
     bare = folder / part_name(format_, 2)
     write_log(read_log(bare), bare, "xes" if format_ == "xes" else "parquet")
-
     resign(folder, key)
-
     without = f"{part_name(format_, 2)}: stamp: cloakwork:"
     assert any(said.startswith(without) for said in mismatches(folder))
 
 
 def test_a_packed_release_has_its_parts(four_parts: Path, tmp_path: Path) -> None:
     packed, again = tmp_path / "release.zip", tmp_path / "again.zip"
-
     pack(four_parts, packed)
     pack(four_parts, again)
-
     assert packed.read_bytes() == again.read_bytes()
     assert verify(packed).checks == verify(four_parts).checks
     assert variants_by_case(opened_log(packed).log) == variants_by_case(a_log())
@@ -314,7 +295,6 @@ def test_a_packed_release_has_its_parts(four_parts: Path, tmp_path: Path) -> Non
 
 def test_a_report_names_the_parts_and_draws_all_of_them(four_parts: Path) -> None:
     page = str(render(four_parts, audience="public", format="html"))
-
     assert "log.csv (4 parts)" in page
     assert "SHA-256 of log.csv/part-00004.csv" in page
 
@@ -323,9 +303,7 @@ def test_the_ledger_compares_every_part(four_parts: Path) -> None:
     stated = _read_statement(four_parts)
     assert not isinstance(stated, str)
     assert stated.differences(four_parts) == ()
-
     _empty(four_parts)
-
     assert stated.differences(four_parts) == (
         "log.csv/part-00002.csv: is not the file that was signed",
     )
@@ -333,10 +311,8 @@ def test_the_ledger_compares_every_part(four_parts: Path) -> None:
 
 def test_a_task_that_runs_again_writes_the_same_file(tmp_path: Path) -> None:
     write = PartWriter(tmp_path, "xes.gz", ())
-
     first = write(4, a_log())
     content = write.place_of(4).read_bytes()
-
     assert write(4, a_log()) == first
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [content]
 
@@ -358,7 +334,6 @@ def test_more_parts_than_a_release_may_have(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writing, "MOST_PARTS", 3)
-
     with pytest.raises(OutputError, match="4 parts are more than a release may have"):
         write_parts(LogInParts.evenly(a_log(), 4), tmp_path, "csv", ())
 
@@ -379,7 +354,6 @@ def test_only_a_complete_folder_of_parts_is_opened(
     four_parts: Path, change: Callable[[Path], None]
 ) -> None:
     change(four_parts)
-
     with pytest.raises(LogError, match="neither a plain file nor a folder of parts"):
         opened_log(four_parts)
 
@@ -389,9 +363,7 @@ def test_a_packed_release_may_be_larger_than_two_gigabytes(
 ) -> None:
     """Python then writes sizes and places into records of their own, as here from 200 bytes on."""
     monkeypatch.setattr("zipfile.ZIP64_LIMIT", 200)
-
     pack(four_parts, tmp_path / "release.zip")
-
     assert verify(tmp_path / "release.zip").checks == verify(four_parts).checks
 
 

@@ -26,6 +26,12 @@ def ledger(tmp_path: Path) -> Ledger:
     return Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
 
 
+@pytest.fixture(scope="module")
+def bought(tmp_path_factory: pytest.TempPathFactory) -> Profile:
+    """A profile, for tests that charge nothing."""
+    return measure(buying(), LOG, Ledger(str(tmp_path_factory.mktemp("bought") / "ledger.db")))
+
+
 @pytest.mark.parametrize(
     "log",
     [
@@ -65,8 +71,8 @@ def test_the_ledger_is_charged_once_for_each(ledger: Ledger) -> None:
             measure(policy, LOG, ledger)
 
 
-def test_a_claim_made_with_it_covers_its_cost(ledger: Ledger) -> None:
-    plan = make_plan(buying(), profile=measure(buying(), LOG, ledger))
+def test_a_claim_made_with_it_covers_its_cost(bought: Profile) -> None:
+    plan = make_plan(buying(), profile=bought)
     (claim,) = plan.claims
     assert claim.guarantee.model_dump()["epsilon"] == 1.0
     assert claim.cost is not None and 0.95 < claim.cost.epsilon <= 1.0 and claim.cost.delta <= 1e-6
@@ -84,8 +90,8 @@ def test_what_the_policy_declares_goes_before(ledger: Ledger) -> None:
     )
 
 
-def test_prove_takes_the_profile_from_the_plan_and_nothing_else(ledger: Ledger) -> None:
-    plan = make_plan(buying(), profile=measure(buying(), LOG, ledger))
+def test_prove_takes_the_profile_from_the_plan_and_nothing_else(bought: Profile) -> None:
+    plan = make_plan(buying(), profile=bought)
     read = Plan.model_validate_json(plan.model_dump_json(by_alias=True))
     assert prove(read) == plan.claims
     with pytest.raises(PlanUnsound):
@@ -108,24 +114,22 @@ def test_prove_takes_the_profile_from_the_plan_and_nothing_else(ledger: Ledger) 
     ],
 )
 def test_a_profile_that_does_not_fit_is_refused(
-    changes: dict[str, Any], cause: str, ledger: Ledger
+    changes: dict[str, Any], cause: str, bought: Profile
 ) -> None:
-    made = measure(buying(), LOG, ledger)
     own = {name: value for name, value in changes.items() if name in Profile.model_fields}
-    params = made.params.model_copy(
+    params = bought.params.model_copy(
         update={name: value for name, value in changes.items() if name not in own}
     )
     with pytest.raises(PlanImpossible, match=cause):
-        make_plan(buying(), profile=made.model_copy(update=own | {"params": params}))
+        make_plan(buying(), profile=bought.model_copy(update=own | {"params": params}))
 
 
-def test_it_belongs_to_differential_privacy(ledger: Ledger) -> None:
-    made = measure(buying(), LOG, ledger)
+def test_it_belongs_to_differential_privacy(bought: Profile) -> None:
     kanon = {"kind": "k-anonymity", "k": 5, "over": ["control-flow"]}
     with pytest.raises(PlanImpossible, match="unbounded neighbours"):
-        make_plan(buying(guarantees=[kanon]), profile=made)
+        make_plan(buying(guarantees=[kanon]), profile=bought)
     with pytest.raises(PlanImpossible, match=r"no spec\.profile"):
-        make_plan(buying(profile=None), profile=made)
+        make_plan(buying(profile=None), profile=bought)
 
 
 @pytest.mark.parametrize(

@@ -157,20 +157,7 @@ def clipped_rows(
     if values.shape != (cases, size) or values.dtype.kind == "c":
         raise ValueError(f"a gradient has the shape {(cases, size)}, and is real")
     values = values.astype(np.float64)
-    return DenseMoves(
-        _within(
-            np.where(np.isfinite(values), values, 0.0),
-            grid,
-            clip,
-        )
-    )
-
-
-def _within(
-    values: Floats,
-    grid: float,
-    most: int,
-) -> Ints:
+    values = np.where(np.isfinite(values), values, 0.0)
     # Relative to the largest value of the row, so that no square overflows.
     largest = np.abs(values).max(
         axis=1,
@@ -180,12 +167,12 @@ def _within(
     shares = values / np.where(largest > 0, largest, 1.0)
     norms = np.maximum(np.sqrt(np.square(shares).sum(axis=1, keepdims=True)), 1.0)
     with np.errstate(over="ignore"):
-        kept = np.minimum(norms * (largest / grid), most)
+        kept = np.minimum(norms * (largest / grid), clip)
     steps: Ints = np.trunc(shares * (kept / norms)).astype(np.int64)
     # Floats may have come out a step too long: integers decide.
-    while (too_long := (steps * steps).sum(axis=1) > most**2).any():
+    while (too_long := (steps * steps).sum(axis=1) > clip**2).any():
         steps[too_long] -= np.sign(steps[too_long])
-    return steps
+    return DenseMoves(steps)
 
 
 def clipped_factors(
@@ -412,23 +399,6 @@ def length_chunks(
     return chunks
 
 
-def moves_apart(
-    find: Callable[[int], Moves],
-    cases: int,
-    size: int,
-) -> MovesApart:
-    """Vectors found case by case by ``find``, zeros where it fails, silently: that it failed would
-    tell of one case.
-    """
-    found: list[Moves | None] = []
-    for row in range(cases):
-        moves = None
-        with Silently():
-            moves = find(row)
-        found.append(moves)
-    return MovesApart(tuple(found), size)
-
-
 Gradient = Callable[[Floats, Cases, int], Floats | Sequence[Factors]]
 """From parameters (float64, shape (size,), read-only), cases and the number of the step (from 0) to
 a gradient of each case: a pure function, in which no case's gradient depends on another case.
@@ -562,8 +532,11 @@ class Descent:
 
         with Silently():
             return find(cases)
-        return moves_apart(
-            lambda row: find(cases.take(np.array([row]))),
-            len(cases),
-            size,
-        )
+        # Case by case where the batch fails: the others are as if it were not there.
+        apart: list[Moves | None] = []
+        for row in range(len(cases)):
+            moves = None
+            with Silently():
+                moves = find(cases.take(np.array([row])))
+            apart.append(moves)
+        return MovesApart(tuple(apart), size)

@@ -344,11 +344,9 @@ class Kernel:
             raise PlanUnsound("thresholds that may spend a delta of 1 hide no key of one unit")
         if delta > 0:
             self.__books.record(selection_event(delta))
-        cases = self.__measured.cases
-        counts = self.__measured.counts
         return Growth(
-            cases,
-            counts,
+            self.__measured.cases,
+            self.__measured.counts,
             self.__books,
             self.__noise,
             self.__max_cases,
@@ -481,13 +479,12 @@ class Kernel:
         return self.__measured
 
     def __alike(self, measured: Measured, books: Books) -> "Kernel":
-        allowed = self.__allows_custom
         return Kernel(
             measured,
             books,
             self.__noise,
             self.__max_cases,
-            allows_custom=allowed,
+            allows_custom=self.__allows_custom,
         )
 
     def __sums(

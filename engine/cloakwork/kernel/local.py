@@ -129,7 +129,11 @@ class Randomising:
         if not known:
             raise PlanUnsound("noise on values is declared by the kernel's own classes alone")
         if declared.per_case is not None:
-            _require_all_values(declared, of_cases)
+            # A case's values are at most those that its cost is counted over.
+            of_events = len(declared.noises.keys() - of_cases)
+            values = of_events * (declared.times or 0) + len(declared.noises.keys() & of_cases)
+            if (of_events and declared.times is None) or values > declared.per_case:
+                raise PlanUnsound("a case may have more values than its cost is counted over")
         books.record(declared.event())
         self.declared = declared
         self.__noise = stream
@@ -181,16 +185,6 @@ class Randomising:
             np.clip(middle + drawn, 0, noise.steps),
             -1,
         )
-
-
-def _require_all_values(declared: Randomisation, of_cases: frozenset[str]) -> None:
-    """A case's values are at most those that its cost is counted over."""
-    of_events = len(declared.noises.keys() - of_cases)
-    if of_events and declared.times is None:
-        raise PlanUnsound("a case may have more values than its cost is counted over")
-    values = of_events * (declared.times or 0) + len(declared.noises.keys() & of_cases)
-    if declared.per_case is not None and values > declared.per_case:
-        raise PlanUnsound("a case may have more values than its cost is counted over")
 
 
 def _responses(

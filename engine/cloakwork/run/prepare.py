@@ -241,7 +241,14 @@ def prepared_log(log: EventLog, plan: Plan) -> EventLog:
     events = under_standard_names(log, plan.policy, needs)
     if log.events.height:
         _require_columns(events, plan)
-        _require_quasi_identifiers(log, plan)
+        # An attribute that k-anonymity is over and that is not there is most likely spelt
+        # otherwise.
+        names = (name for claim in plan.claims for name in claim.guarantee.quasi_identifiers())
+        for name in names:
+            if name not in log.columns:
+                what = "case" if name.startswith(CASE_PREFIX) else "event"
+                fault = f"no {what} has '{name}', which a guarantee is over"
+                raise MechanismError("input", f"{fault}; correct the policy or the log")
     ordered = in_time_order(
         log,
         events,
@@ -337,7 +344,12 @@ def in_time_order(
     """
     timestamp = _timestamp_of(policy)
     # A log without activities or times is a log all the same.
-    events = _with_standard_columns(events, log.events.height)
+    missing: dict[str, pl.DataType] = {ACTIVITY: pl.String(), TIMESTAMP: TIME_TYPE}
+    events = events.with_columns(
+        pl.Series(name, [None], dtype=kind).new_from_index(0, log.events.height)
+        for name, kind in missing.items()
+        if name not in events.columns
+    ).with_columns(pl.col(ACTIVITY).cast(pl.String))
     require_times(events[TIMESTAMP], timestamp)
     cases = log.cases.select(
         named(*(name for name in log.cases.columns if name == CASE_ID or needs(name)))
@@ -363,16 +375,6 @@ def in_time_order(
         log.notes,
         case_index=log.case_index,
     )
-
-
-def _with_standard_columns(events: pl.DataFrame, height: int) -> pl.DataFrame:
-    """The ``height`` events with an activity and a time column, missing where there is none."""
-    missing: dict[str, pl.DataType] = {ACTIVITY: pl.String(), TIMESTAMP: TIME_TYPE}
-    return events.with_columns(
-        pl.Series(name, [None], dtype=kind).new_from_index(0, height)
-        for name, kind in missing.items()
-        if name not in events.columns
-    ).with_columns(pl.col(ACTIVITY).cast(pl.String))
 
 
 def with_one_unit_a_case(log: EventLog, unit: Unit) -> EventLog:
@@ -454,20 +456,6 @@ def _require_columns(events: pl.DataFrame, plan: Plan) -> None:
             f"no event has '{given[column]}', to which the policy gives {column}; "
             "correct the policy or the log",
         )
-
-
-def _require_quasi_identifiers(log: EventLog, plan: Plan) -> None:
-    """Refuse a log that has no attribute of a name that k-anonymity is over: most likely it is
-    spelt otherwise there.
-    """
-    names = (name for claim in plan.claims for name in claim.guarantee.quasi_identifiers())
-    for name in names:
-        if name not in log.columns:
-            what = "case" if name.startswith(CASE_PREFIX) else "event"
-            raise MechanismError(
-                "input",
-                f"no {what} has '{name}', which a guarantee is over; correct the policy or the log",
-            )
 
 
 def require_enough_cases(

@@ -25,7 +25,7 @@ from cloakwork.base.progress import Reporter, heard_by, silent
 from cloakwork.engines.base import Engine
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.guarantees import MetricPrivacy
-from cloakwork.ledger.ledger import Ledger, Require, Reservation, ReservationRequest
+from cloakwork.ledger.ledger import Ledger, Require, Reservation
 from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog, LogHandle
 from cloakwork.log.formats.round_trip import TypesReadBack
 from cloakwork.mechanisms.registry import Package
@@ -166,7 +166,15 @@ class Run:
             if ledger is None:
                 reason = "a release with private noise needs a ledger to charge"
                 raise MechanismError("ledger", reason)
-            reservation = ledger.reserve(request_of(plan, entry))
+            request = reservation_request(plan)
+            reservation = ledger.reserve(
+                replace(
+                    request,
+                    details={**request.details, **entry.details},
+                    folder=entry.folder,
+                    require=entry.require,
+                )
+            )
         recognised = _recognised(
             prepared,
             reservation,
@@ -347,17 +355,6 @@ def _recognised(
     for hint in found:
         reporter(f"internal hint: {hint}")
     return tuple(found)
-
-
-def request_of(plan: Plan, entry: EntryDetails = NO_DETAILS) -> ReservationRequest:
-    """What a release of ``plan`` asks of its dataset's ledger."""
-    request = reservation_request(plan)
-    return replace(
-        request,
-        details={**request.details, **entry.details},
-        folder=entry.folder,
-        require=entry.require,
-    )
 
 
 def granted(

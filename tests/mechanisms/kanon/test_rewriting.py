@@ -83,14 +83,15 @@ def test_cases_of_a_variant_may_part() -> None:
 
 
 def test_which_identical_case_moves_is_left_to_chance() -> None:
-    """Over 160 draws each of four identical cases moves about as often (5 standard deviations)."""
-    log, times_moved = log_of(["ab"] * 4), [0, 0, 0, 0]
-    for seed in range(160):
-        table = assignment(("ab", "ab", 3), ("ab", "a", 1))
-        for row, course in enumerate(courses_of(moved(log, table, reproducible(seed)))):
-            times_moved[row] += course == ("a",)
-    assert sum(times_moved) == 160
-    assert all(abs(count - 40) < 5 * 30**0.5 for count in times_moved)
+    """Of 400 variants, each of four identical cases moves about as often: 5 standard deviations."""
+    letters = [chr(0x4E00 + place) for place in range(400)]
+    staying = [(f"{each}b", f"{each}b", 3) for each in letters]
+    moving = [(f"{each}b", each, 1) for each in letters]
+    log = log_of([f"{each}b" for each in letters for _ in range(4)])
+    released = courses_of(moved(log, assignment(*staying, *moving), reproducible(1)))
+    has_moved = np.array([len(course) == 1 for course in released]).reshape(400, 4)
+    assert (has_moved.sum(axis=1) == 1).all()
+    assert (np.abs(has_moved.sum(axis=0) - 100) < 5 * 75**0.5).all()
 
 
 def test_batches_of_whole_cases_are_rewritten_alike() -> None:
