@@ -77,6 +77,16 @@ def holds(log: EventLog, goal: TCloseness | LDiversity) -> bool:
     return found.holds
 
 
+def within(t: float, attribute: str, **more: Any) -> TCloseness:
+    """t-closeness of an attribute."""
+    return TCloseness(kind="t-closeness", t=t, attribute=attribute, **more)
+
+
+def varied(l_: float, attribute: str, **more: Any) -> LDiversity:
+    """l-diversity of an attribute."""
+    return LDiversity(kind="l-diversity", l=l_, attribute=attribute, **more)
+
+
 def test_no_more_values_move_than_closeness_takes() -> None:
     """Two classes of opposite values, whose mid-ranks are .25 and .75, so that each lies .25 from
     the whole: with t = 0.2 a fifth of each class is pooled, and half of that comes back. By their
@@ -108,7 +118,7 @@ def test_prefixes_are_nested() -> None:
     each, until some move.
     """
     log = with_values(log_of([["a", "b"]] * 4 + [["a", "c"]] * 4), "case:Age", [20] * 4 + [80] * 4)
-    goal = TCloseness(kind="t-closeness", t=0.1, attribute="case:Age", classes="prefixes")
+    goal = within(0.1, "case:Age", classes="prefixes")
     assert largest_distance(log, goal) == pytest.approx(0.25)
     released = close(log, t=0.1, classes="prefixes")
     assert largest_distance(released, goal) == pytest.approx(0)
@@ -247,42 +257,12 @@ def test_nothing_to_protect(log: EventLog) -> None:
     ("goal", "options", "kind", "said"),
     [
         (KAnonymity(kind="k-anonymity", k=3), {}, "never", "reveals about values"),
-        (
-            TCloseness(kind="t-closeness", t=0.1, attribute=CONTROL_FLOW),
-            {},
-            "never",
-            "beside their activity sequence",
-        ),
-        (
-            TCloseness(kind="t-closeness", t=0.1, attribute="Age"),
-            {"infeasible": "perhaps"},
-            "misconfigured",
-            "infeasible:",
-        ),
-        (
-            TCloseness(kind="t-closeness", t=1.5, attribute="Age"),
-            {},
-            "misconfigured",
-            "asks for nothing",
-        ),
-        (
-            TCloseness(kind="t-closeness", t=0.1, attribute="Age"),
-            {"k": 3},
-            "misconfigured",
-            "unknown option k",
-        ),
-        (
-            LDiversity(kind="l-diversity", l=2, attribute=TIMESTAMPS),
-            {"infeasible": "suppress"},
-            "misconfigured",
-            "need one",
-        ),
-        (
-            TCloseness(kind="t-closeness", t=2, attribute=TIMESTAMPS, distance="stochastic"),
-            {},
-            "needs",
-            "public bound",
-        ),
+        (within(0.1, CONTROL_FLOW), {}, "never", "beside their activity sequence"),
+        (within(0.1, "Age"), {"infeasible": "perhaps"}, "misconfigured", "infeasible:"),
+        (within(1.5, "Age"), {}, "misconfigured", "asks for nothing"),
+        (within(0.1, "Age"), {"k": 3}, "misconfigured", "unknown option k"),
+        (varied(2, TIMESTAMPS), {"infeasible": "suppress"}, "misconfigured", "need one"),
+        (within(2, TIMESTAMPS, distance="stochastic"), {}, "needs", "public bound"),
     ],
 )
 def test_refusals(goal: Any, options: dict[str, Any], kind: str, said: str) -> None:
@@ -294,9 +274,7 @@ def test_refusals(goal: Any, options: dict[str, Any], kind: str, said: str) -> N
 
 def test_an_offer_says_how() -> None:
     """In the words of the plan."""
-    answer = CLOSENESS.offer(
-        TCloseness(kind="t-closeness", t=0.1, attribute=TIMESTAMPS), Facts(), {}
-    )
+    answer = CLOSENESS.offer(within(0.1, TIMESTAMPS), Facts(), {})
     assert isinstance(answer, Offer)
     assert (
         answer.why == "exchanges values of cycle times between classes "
@@ -372,7 +350,7 @@ def test_one_outlier_does_not_make_t_vacuous() -> None:
     """Its worst class has a Kolmogorov-Smirnov distance of .9 from all, and t = .05 was found to
     hold.
     """
-    goal = TCloseness(kind="t-closeness", t=0.05, attribute="case:age")
+    goal = within(0.05, "case:age")
     assert kolmogorov_smirnov(OUTLIER) > 0.9
     assert not holds(OUTLIER, goal)
 
@@ -394,7 +372,7 @@ def test_what_is_missing_is_a_value() -> None:
     hiv = with_values(
         log_of([["a"]] * 100 + [["b"]] * 100), "case:hiv", ["yes"] * 102 + [None] * 98
     )
-    assert not holds(hiv, TCloseness(kind="t-closeness", t=0.05, attribute="case:hiv"))
+    assert not holds(hiv, within(0.05, "case:hiv"))
     released = close(hiv, "case:hiv", t=0.05)
     have = [
         sum(
@@ -418,13 +396,9 @@ def goals(draw: st.DrawFn, attribute: str) -> Goal:
     classes = draw(st.sampled_from(CLASSES))
     if draw(st.booleans()):
         scale: Any = draw(st.sampled_from(["rank", "range"]))
-        return TCloseness(
-            kind="t-closeness", t=draw(TS), attribute=attribute, classes=classes, scale=scale
-        )
+        return within(draw(TS), attribute, classes=classes, scale=scale)
     variety: Any = draw(st.sampled_from(["distinct", "entropy"]))
-    return LDiversity(
-        kind="l-diversity", l=draw(LS), attribute=attribute, variety=variety, classes=classes
-    )
+    return varied(draw(LS), attribute, variety=variety, classes=classes)
 
 
 def released(log: EventLog, goal: Goal, **options: Any) -> EventLog:

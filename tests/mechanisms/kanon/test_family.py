@@ -29,7 +29,7 @@ EVERY = (
     ("kanon/optimal", {"split_cases": True}),
     ("kanon/auto", {}),
 )
-RUNS = runs(12)
+RUNS = runs(10)
 """Random logs an algorithm."""
 
 

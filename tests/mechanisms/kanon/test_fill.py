@@ -38,6 +38,7 @@ from conftest import EXAMPLES, ROOT, hurried, runs
 from contracts.sample_logs import BEGIN, courses_of, log_of
 from contracts.value_logs import with_values
 from guarantees.measuring import measure
+from mechanisms.kanon.test_closeness import varied, within
 
 NONE = Decision(pl.DataFrame())
 K = KAnonymity(kind="k-anonymity", k=3)
@@ -141,21 +142,14 @@ def test_values_hold_with_inserted_events_and_without(log: EventLog, data: st.Da
     values included.
     """
     classes: Any = data.draw(st.sampled_from(["variants", "prefixes"]))
-    goal: TCloseness | LDiversity = data.draw(
-        st.sampled_from(
-            [
-                TCloseness(kind="t-closeness", t=0.3, attribute="x", classes=classes),
-                TCloseness(
-                    kind="t-closeness", t=0.3, attribute="x", classes=classes, scale="range"
-                ),
-                TCloseness(kind="t-closeness", t=0.4, attribute="timestamps", classes=classes),
-                LDiversity(kind="l-diversity", l=2, attribute="x", classes=classes),
-                LDiversity(
-                    kind="l-diversity", l=1.5, attribute="x", variety="entropy", classes=classes
-                ),
-            ]
-        )
-    )
+    goals: list[TCloseness | LDiversity] = [
+        within(0.3, "x", classes=classes),
+        within(0.3, "x", classes=classes, scale="range"),
+        within(0.4, "timestamps", classes=classes),
+        varied(2, "x", classes=classes),
+        varied(1.5, "x", variety="entropy", classes=classes),
+    ]
+    goal = data.draw(st.sampled_from(goals))
     offer: Any = Closeness().offer(goal, Facts(), {})
     complete = filled(log)
     summary = Closeness().step(offer.params, Facts()).summary.of(complete)
@@ -178,11 +172,7 @@ def test_fillers_that_dilute_are_found() -> None:
         log_of([["a"]] * 10 + [["a", "b"]] * 10), "x", [1] * 5 + [2] * 5 + [1, 1] * 5 + [2, 2] * 5
     )
     inserted = np.isin(np.arange(30), np.arange(5, 10))
-    goals = (
-        TCloseness(kind="t-closeness", t=0.1, attribute="x"),
-        LDiversity(kind="l-diversity", l=2, attribute="x"),
-    )
-    for goal in goals:
+    for goal in (within(0.1, "x"), varied(2, "x")):
         for marks, holds in ((None, True), (inserted, False)):
             assert measured(replace(log, inserted=marks), goal).holds == holds
 

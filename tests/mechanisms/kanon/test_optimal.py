@@ -228,7 +228,7 @@ def test_local_search_improves_and_never_breaks(scope: Scope, split_cases: bool)
     assert 0.8 * edit_cost(problem, found) < certificate.value <= edit_cost(problem, found)
 
 
-INSTANCES = runs(25)
+INSTANCES = runs(16)
 KINDS = pytest.mark.parametrize("kind", ["together", "split", "units"])
 
 

@@ -115,40 +115,25 @@ def test_the_published_formula_is_caught(name: str) -> None:
 
 
 @pytest.mark.parametrize("domain", [True, False], ids=["response", "laplace"])
-def test_what_is_drawn_follows_these_distributions(domain: bool) -> None:
-    """40,000 draws from one value, with a fixed seed."""
-    size, epsilon = 40_000, 1.2
-    if domain:
-        distinct, expected = pl.Series("x", ["v"]), response(epsilon)[1]
-        outcomes: list[object] = list(VALUES)
-        randomise = randomiser_of(distinct, VALUES, None, 1.0)
-    else:
-        distinct, expected = pl.Series("x", [13]), laplace(epsilon)[3]
-        outcomes = list(range(10, 10 + STEPS + 1))
-        randomise = randomiser_of(distinct, None, (10.0, 10.0 + STEPS), 1.0)
-    drawn = randomise(np.zeros(size, np.int64), epsilon, reproducible(7)).to_list()
+@pytest.mark.parametrize("missing", [None, False, True], ids=["alone", "beside", "missing"])
+def test_what_is_drawn_follows_these_distributions(domain: bool, missing: bool | None) -> None:
+    """20,000 draws from one value, alone, or beside as many missing ones, or from these; with a
+    fixed seed.
+    """
+    size, epsilon, value, place = 20_000, 1.2, "v" if domain else 13, 1 if domain else 3
+    some_missing = missing is not None
+    outcomes: list[object] = [
+        *(VALUES if domain else range(10, 11 + STEPS)),
+        *[None] * some_missing,
+    ]
+    name = ("response" if domain else "laplace") + " or missing" * some_missing
+    distinct = pl.Series("x", [value, *[None] * some_missing])
+    declared = (VALUES, None) if domain else (None, (10.0, 10.0 + STEPS))
+    codes = np.repeat(np.arange(len(distinct)), size)
+    drawn = randomiser_of(distinct, *declared, 1.0)(codes, epsilon, reproducible(7)).to_list()
+    drawn = drawn[-size:] if missing else drawn[:size]
     assert set(drawn) <= set(outcomes)
-    assert chisquare([drawn.count(outcome) for outcome in outcomes], expected * size).pvalue > 1e-3
-
-
-@pytest.mark.parametrize("domain", [True, False], ids=["response", "laplace"])
-@pytest.mark.parametrize("missing", [True, False])
-def test_what_is_missing_is_drawn_as_well(domain: bool, missing: bool) -> None:
-    """20,000 draws from one value beside as many from none, with a fixed seed."""
-    size, epsilon = 20_000, 1.2
-    if domain:
-        distinct, rows = pl.Series("x", ["v", None]), response_or_missing(epsilon)
-        outcomes: list[object] = [*VALUES, None]
-        randomise, expected = randomiser_of(distinct, VALUES, None, 1.0), rows[-1 if missing else 1]
-    else:
-        distinct, rows = pl.Series("x", [13, None]), laplace_or_missing(epsilon)
-        outcomes = [*range(10, 10 + STEPS + 1), None]
-        randomise, expected = (
-            randomiser_of(distinct, None, (10.0, 10.0 + STEPS), 1.0),
-            rows[-1 if missing else 3],
-        )
-    drawn = randomise(np.repeat([0, 1], size), epsilon, reproducible(8)).to_list()
-    drawn = drawn[size:] if missing else drawn[:size]
+    expected = RANDOMISERS[name](epsilon)[-1 if missing else place]
     assert chisquare([drawn.count(outcome) for outcome in outcomes], expected * size).pvalue > 1e-3
 
 
@@ -168,7 +153,7 @@ def test_what_was_not_declared_tells_nothing_apart() -> None:
     edge.
     """
     randomise = randomiser_of(pl.Series("x", ["undeclared"]), VALUES, None, 1.0)
-    drawn = randomise(np.zeros(30_000, np.int64), 0.5, reproducible(3)).to_list()
+    drawn = randomise(np.zeros(10_000, np.int64), 0.5, reproducible(3)).to_list()
     assert chisquare([drawn.count(value) for value in VALUES]).pvalue > 1e-3
     uniform = np.full(len(VALUES), 1 / len(VALUES))
     for row in response(0.5):

@@ -296,7 +296,15 @@ def _exchanged_codes(
     has_value = np.ones(len(values.codes), np.bool_)
     while True:
         remaining = values.restricted_to(has_value)
-        goal = _class_goal(params, remaining)
+        goal: ClassGoal
+        if params.aim == "emd":
+            missing_code = len(remaining.distinct) - 1 if remaining.distinct.null_count() else None
+            by_rank = params.scale == "rank"
+            goal = TClosenessGoal(params.bound, remaining.positions(), by_rank, missing_code)
+        else:
+            goal = LDiversityGoal(
+                params.bound, "distinct" if params.aim == "distinct" else "entropy"
+            )
         codes = remaining.codes.copy()
         row_of_remaining = np.flatnonzero(has_value)
         missed = []
@@ -319,20 +327,6 @@ def _exchanged_codes(
             f"{params.column}: {int((~has_value).sum())} values are left out, "
             "of classes that cannot be protected otherwise"
         )
-
-
-def _class_goal(params: ClosenessParams, values: AttributeValues) -> ClassGoal:
-    """What the values of every class are to be like."""
-    if params.aim != "emd":
-        return LDiversityGoal(params.bound, "distinct" if params.aim == "distinct" else "entropy")
-    missing_code = len(values.distinct) - 1 if values.distinct.null_count() else None
-    by_rank = params.scale == "rank"
-    return TClosenessGoal(
-        params.bound,
-        values.positions(),
-        by_rank,
-        missing_code,
-    )
 
 
 def _moved(

@@ -234,10 +234,19 @@ def exchange_values(
         return codes
     share = np.zeros(int(cells.max()) + 1)
     np.maximum.at(share, cells, shortfall)
-    shuffled = noise.permutation(len(codes))
+    # Cell by cell and by value; among equal values chance decides.
+    order = np.lexsort((noise.permutation(len(codes)), codes, cells))
+    cell = cells[order]
+    rank = _rank_among_equals(cell)
+    pooled = np.zeros(len(codes), np.bool_)
     for least_share in POOLED_SHARES:
         share = np.maximum(share, least_share)
-        pooled = _rows_released_to_pool(codes, cells, share, shuffled, noise)
+        # Systematic sampling: a row is taken where a line of slope ``share`` passes an integer. So
+        # what a cell keeps is spread like what it had.
+        start = noise.uniform(np.full(len(share), _DRAWS, np.int64)) / _DRAWS
+        before = np.floor(rank * share[cell] + start[cell])
+        after = np.floor((rank + 1) * share[cell] + start[cell])
+        pooled[order] = after > before
         exchanged = redistribute(codes, cells, pooled)
         misses = _row_shortfall(exchanged, to_check, goal) > 0
         if not misses.any():
@@ -282,30 +291,6 @@ def redistribute(codes: Ints, cells: Ints, pooled: Bools) -> Ints:
     redistributed = codes.copy()
     redistributed[takers_in_order] = np.sort(codes[rows])
     return redistributed
-
-
-def _rows_released_to_pool(
-    codes: Ints,
-    cells: Ints,
-    share: Floats,
-    shuffled: Ints,
-    noise: Noise,
-) -> Bools:
-    """The rows that give up their value: of each cell the ``share`` (shape (cells,)), evenly over
-    its values in order, so that what it keeps is spread like what it had. Among equal values
-    ``shuffled`` decides.
-    """
-    order = np.lexsort((shuffled, codes, cells))
-    cell = cells[order]
-    rank = _rank_among_equals(cell)
-    cell_count = int(cells.max()) + 1
-    start = noise.uniform(np.full(cell_count, _DRAWS, np.int64)) / _DRAWS
-    # Systematic sampling: a row is taken where a line of slope ``share`` passes an integer.
-    before = np.floor(rank * share[cell] + start[cell])
-    after = np.floor((rank + 1) * share[cell] + start[cell])
-    pooled = np.zeros(len(codes), np.bool_)
-    pooled[order] = after > before
-    return pooled
 
 
 def _with_most_values_in_place(

@@ -293,13 +293,7 @@ def improve_by_hill_climbing(
     """
     progress = RateLimitedProgress()
     without_gain: _TriedWithoutGain = defaultdict(set)
-    target = _climb(
-        costs,
-        target,
-        np.arange(len(target)),
-        without_gain,
-        deadline,
-    )
+    target = climb_hill(costs, target, deadline, without_gain=without_gain)
     for variant in range(len(target)):
         if deadline.is_over:
             break
@@ -315,32 +309,23 @@ def improve_by_hill_climbing(
         nearest = nearest_classes(costs, classes)
         perturbed = repair_to_k_anonymous(costs, fewer, target, nearest)
         nearby = np.argsort(costs.distance[variant], kind="stable")[:_VARIANTS_TRIED_NEARBY]
-        found = _climb(costs, perturbed, nearby, without_gain, deadline)
+        found = climb_hill(costs, perturbed, deadline, nearby, without_gain)
         target = min(target, found, key=costs.total_cost)
     return target
 
 
-def climb_hill(costs: MoveCosts, target: Ints, deadline: Deadline) -> Ints:
-    """The part of ``improve_by_hill_climbing`` that gains most: no pair of classes is closed."""
-    return _climb(
-        costs,
-        target,
-        np.arange(len(target)),
-        defaultdict(set),
-        deadline,
-    )
-
-
-def _climb(
+def climb_hill(
     costs: MoveCosts,
     target: Ints,
-    order: Ints,
-    without_gain: _TriedWithoutGain,
     deadline: Deadline,
+    order: Ints | None = None,
+    without_gain: _TriedWithoutGain | None = None,
 ) -> Ints:
-    """``target``, improved by trials of the variants ``order``, in turn, until none of them offers
-    anything.
+    """``target``, improved by trials of the variants ``order`` (all, if not given), in turn, until
+    none of them offers anything. ``without_gain``: what earlier climbs have tried.
     """
+    order = np.arange(len(target)) if order is None else order
+    without_gain = defaultdict(set) if without_gain is None else without_gain
     progress = RateLimitedProgress()
     least_cost = costs.total_cost(target)
     turn, trials_since_gain = 0, 0
