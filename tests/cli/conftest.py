@@ -1,3 +1,3 @@
 """The release made by hand, as a folder that commands are given."""
 
-from publishing.conftest import key, published  # noqa: F401 - fixtures
+from publishing.conftest import key, made_by_hand, published  # noqa: F401 - fixtures

@@ -4,8 +4,9 @@ import base64
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -60,9 +61,31 @@ def _taken_as_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verifying, "prove", lambda plan: plan.claims)
 
 
+MadeByHand = Callable[[str], tuple[Published, Path]]
+
+
+@pytest.fixture(scope="session")
+def made_by_hand(tmp_path_factory: pytest.TempPathFactory) -> MadeByHand:
+    """A release in each format, made once, and the home of the key that signed it."""
+    home = tmp_path_factory.mktemp("signers-home")
+
+    @cache
+    def made(format_: str) -> tuple[Published, Path]:
+        folder = tmp_path_factory.mktemp("made") / "release"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("CLOAKWORK_HOME", str(home))
+            patch.setattr(verifying, "prove", lambda plan: plan.claims)
+            return publish(a_release(format_), folder, signing_key=signing_key()), home
+
+    return made
+
+
 @pytest.fixture
-def key() -> SigningKey:
-    return signing_key()
+def key(made_by_hand: MadeByHand, own_home: Path) -> SigningKey:
+    """The key of all releases made by hand, as if it had been made just now."""
+    _, home = made_by_hand("xes")
+    shutil.copytree(home, own_home, dirs_exist_ok=True)
+    return replace(signing_key(), new=True)
 
 
 @dataclass(frozen=True)
@@ -90,18 +113,25 @@ class MadeOnce:
 
 
 @pytest.fixture
-def published(tmp_path: Path, key: SigningKey) -> Path:
+def published(tmp_path: Path, key: SigningKey, made_by_hand: MadeByHand) -> Path:
     """A release folder that holds everything it says."""
-    return publish(a_release(), tmp_path / "release", signing_key=key).folder
+    made, _ = made_by_hand("xes")
+    return Path(shutil.copytree(made.folder, tmp_path / "release"))
 
 
 @pytest.fixture
-def publish_as(tmp_path: Path, key: SigningKey) -> Callable[..., Published]:
-    """Publish a changed release into a fresh folder."""
+def publish_as(
+    tmp_path: Path, key: SigningKey, made_by_hand: MadeByHand
+) -> Callable[..., Published]:
+    """A changed release in a fresh folder."""
 
     def publish_it(**changes: Any) -> Published:
-        count = sum(1 for _ in tmp_path.iterdir())
-        return publish(a_release(**changes), tmp_path / f"release-{count}", signing_key=key)
+        folder = tmp_path / f"release-{sum(1 for _ in tmp_path.iterdir())}"
+        if changes.keys() <= {"format_"}:
+            made, _ = made_by_hand(changes.get("format_", "xes"))
+            shutil.copytree(made.folder, folder)
+            return replace(made, folder=folder, log=folder / made.log.name)
+        return publish(a_release(**changes), folder, signing_key=key)
 
     return publish_it
 

@@ -19,6 +19,7 @@ from cloakwork.log.eventlog import ACTIVITY, CASE_ID, EventLog
 from cloakwork.log.formats import read_log, write_log
 from cloakwork.publishing import folder as folder_of_release
 from cloakwork.publishing import publish as writing
+from cloakwork.publishing import verify as verifying
 from cloakwork.publishing.folder import names_of_log, part_name
 from cloakwork.publishing.keys import SigningKey
 from cloakwork.publishing.opened import opened_log
@@ -27,7 +28,7 @@ from cloakwork.publishing.reconcile import _read_statement
 from cloakwork.publishing.verify import verify
 from cloakwork.report.render import render
 from log_in_parts import LogInParts
-from publishing.conftest import VARIANTS, a_log, a_release, envelope_of, resign
+from publishing.conftest import VARIANTS, MadeByHand, a_log, a_release, envelope_of, resign
 
 EVERY_FORMAT = ("xes", "xes.gz", "csv", "csv.gz", "parquet")
 MANY = VARIANTS * 15
@@ -38,11 +39,22 @@ OF_MANY = EVERY_FORMAT if LONG else ("xes.gz", "parquet")
 NUMBER_OF_MANY = 60 if LONG else 12
 
 
-@pytest.fixture
-def four_parts(tmp_path: Path, key: SigningKey) -> Path:
+@pytest.fixture(scope="module")
+def four_parts_once(made_by_hand: MadeByHand, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A release in four parts, of which the first two hold two cases each."""
     log = LogInParts.evenly(a_log(), 4)
-    return publish(a_release("csv", log=log), tmp_path / "release", signing_key=key).folder
+    folder = tmp_path_factory.mktemp("four") / "release"
+    _, home = made_by_hand("xes")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CLOAKWORK_HOME", str(home))
+        patch.setattr(verifying, "prove", lambda plan: plan.claims)
+        return publish(a_release("csv", log=log), folder).folder
+
+
+@pytest.fixture
+def four_parts(four_parts_once: Path, tmp_path: Path, key: SigningKey) -> Path:
+    """The same for each test."""
+    return Path(shutil.copytree(four_parts_once, tmp_path / "release"))
 
 
 def mismatches(folder: Path) -> tuple[str, ...]:

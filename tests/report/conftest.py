@@ -7,6 +7,7 @@ from publishing.conftest import (  # noqa: F401 - fixtures
     _taken_as_proved,
     a_plan,
     key,
+    made_by_hand,
     publish_as,
     published,
 )
