@@ -436,19 +436,16 @@ def compare(
     Raises CloakworkError, or one of its kinds, for what concerns all settings; what concerns one
     is said there.
     """
-    from cloakwork.evaluation.compare import compare_settings
+    from cloakwork.evaluation.compare import PublicFacts, compare_settings
 
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     listed = [policies] if isinstance(policies, Policy | str | Path) else policies
     return compare_settings(
         log,
         [each if isinstance(each, Policy) else load_policy(each, ledger=book) for each in listed],
+        PublicFacts(columns, profile, cases, window),
         sweep=sweep,
         ledger=book,
-        columns=columns,
-        profile=profile,
-        cases=cases,
-        window=window,
         reporter=reporter,
     )
 

@@ -74,7 +74,11 @@ class DirectlyFollows:
 
     @classmethod
     def for_epsilon(
-        cls, epsilon: float, alphabet: Sequence[str], most_steps: int, max_cases: int = 1
+        cls,
+        epsilon: float,
+        alphabet: Sequence[str],
+        most_steps: int,
+        max_cases: int = 1,
     ) -> "DirectlyFollows":
         """The least noise that costs at most ``epsilon`` for units of ``max_cases`` cases;
         MechanismError if none does.
@@ -110,7 +114,10 @@ class DirectlyFollows:
         """
         side = len(self.alphabet) + 1
         counts = kernel.narrowed(self.alphabet).sum(
-            coded_steps, Laplace(self.scale), most_steps_clip(self.most_steps), keys=side * side
+            coded_steps,
+            Laplace(self.scale),
+            most_steps_clip(self.most_steps),
+            keys=side * side,
         )
         return counts.at(np.arange(side * side)).reshape(side, side)
 
@@ -255,7 +262,10 @@ class DfgLaplace(VariantRelease[DfgParams]):
     Params = DfgParams
 
     def meet(
-        self, goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]
+        self,
+        goal: DifferentialPrivacy,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
     ) -> Offer[DfgParams] | Refusal:
         """The least noise for so many steps, and a threshold that lets few steps pass that nobody
         takes.
@@ -382,7 +392,10 @@ def _connected_activities(step: Ints, noisy: Ints, labels: int) -> tuple[list[in
 
 
 def _draw_cases(
-    flow: Table, labels: list[str], params: DfgParams, noise: Randomness
+    flow: Table,
+    labels: list[str],
+    params: DfgParams,
+    noise: Randomness,
 ) -> list[tuple[str, ...]]:
     """As many activity sequences as leave the flow's start."""
     begun = float(flow[0].sum())

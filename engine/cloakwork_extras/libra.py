@@ -130,7 +130,10 @@ class VariantLibra(VariantRelease[LibraParams]):
     needs_delta: ClassVar[bool] = True
 
     def meet(
-        self, goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]
+        self,
+        goal: DifferentialPrivacy,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
     ) -> Offer[LibraParams] | Refusal:
         """The least noise on the samples that the budget, less the selection's share, allows."""
         chosen = LibraOptions.model_validate(options)
@@ -147,7 +150,10 @@ class VariantLibra(VariantRelease[LibraParams]):
         return Offer(params, _compare_with_plain_noise(params))
 
     def meet_part(
-        self, part: PartOfGoal, facts: Facts, options: Options
+        self,
+        part: PartOfGoal,
+        facts: Facts,
+        options: Options,
     ) -> Offer[LibraParams] | Refusal:
         """A Gaussian selection with its share of the square of ``mu``; samples with the rest, by
         what many of them come to (the accountant charges each).
@@ -206,7 +212,11 @@ class VariantLibra(VariantRelease[LibraParams]):
 
         say(f"counting {len(selected):,} variants in {params.samples:,} samples")
         noisy = kernel.sample_sums(
-            variant_of_case, Laplace(params.scale), params.rate, params.samples, len(selected)
+            variant_of_case,
+            Laplace(params.scale),
+            params.rate,
+            params.samples,
+            len(selected),
         )
         # A variant is relevant where more samples see it than noise alone would bring about.
         sightings = (noisy >= params.omega).sum(axis=0)
@@ -219,7 +229,9 @@ class VariantLibra(VariantRelease[LibraParams]):
 
 
 def _find_params(
-    goal: DifferentialPrivacy, facts: Facts, chosen: LibraOptions
+    goal: DifferentialPrivacy,
+    facts: Facts,
+    chosen: LibraOptions,
 ) -> LibraParams | str:
     cases, share = facts.unit.max_cases, chosen.selection_share
     # Selection gets its share of both; the samples get what the accountant leaves.
@@ -245,7 +257,11 @@ def _find_params(
 
 @lru_cache(maxsize=64)
 def _least_scale(
-    selection: ThresholdParams, rate: float, samples: int, epsilon: float, delta: float
+    selection: ThresholdParams,
+    rate: float,
+    samples: int,
+    epsilon: float,
+    delta: float,
 ) -> float:
     """The least noise at which selection and samples cost at most (epsilon, delta)."""
     from cloakwork.accounting.calibrate import smallest_scale
@@ -257,7 +273,10 @@ def _least_scale(
 
 
 def _libra_event(
-    selection: ThresholdParams, rate: float, samples: int, scale: float
+    selection: ThresholdParams,
+    rate: float,
+    samples: int,
+    scale: float,
 ) -> PrivacyEvent:
     # Sensitivity m in each sample: all cases of a unit are drawn or left out together.
     counted = DiscreteLaplace(scale=drawn_scale(scale), sensitivity=selection.max_cases)
@@ -265,7 +284,12 @@ def _libra_event(
     return Composed(events=(threshold_event(selection), Repeated(times=samples, event=sample)))
 
 
-def _scale_at(mu: float, rate: float, samples: int, max_cases: int) -> float | None:
+def _scale_at(
+    mu: float,
+    rate: float,
+    samples: int,
+    max_cases: int,
+) -> float | None:
     """The noise at which many samples tell as much as a normal number that moves by ``mu``: None
     where more than ``MOST_NOISE`` would be needed.
 
@@ -404,7 +428,10 @@ class VariantLibraPublished(PublishedRelease[LibraPublishedParams]):
     )
 
     def meet(
-        self, goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]
+        self,
+        goal: DifferentialPrivacy,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
     ) -> Offer[LibraPublishedParams] | Refusal:
         """The least noise whose published figure is at most epsilon."""
         chosen = LibraPublishedOptions.model_validate(options)
@@ -428,7 +455,11 @@ class VariantLibraPublished(PublishedRelease[LibraPublishedParams]):
                 low = middle
         figure = published_epsilon(high, chosen.rate, chosen.alpha, samples)
         params = LibraPublishedParams(
-            rate=chosen.rate, alpha=chosen.alpha, delta=goal.delta, scale=high, published=figure
+            rate=chosen.rate,
+            alpha=chosen.alpha,
+            delta=goal.delta,
+            scale=high,
+            published=figure,
         )
         return Offer(
             params,
@@ -483,7 +514,12 @@ def _duplication_changes(automaton: Dafsa, scale: float, noise: Randomness) -> I
     return duplicated - deleted
 
 
-def published_epsilon(scale: float, rate: float, alpha: int, samples: int) -> float:
+def published_epsilon(
+    scale: float,
+    rate: float,
+    alpha: int,
+    samples: int,
+) -> float:
     """What the paper reports: ``samples`` times the Renyi bound of a Poisson-sampled Laplace count
     (Zhu and Wang 2019).
 

@@ -140,7 +140,12 @@ def _pairs_of(new: DistinctCases, old: DistinctCases, taken: list[tuple[int, int
     return found
 
 
-def matched_events(made: Cases, source: Cases, case: Ints, random: Randomness) -> Ints:
+def matched_events(
+    made: Cases,
+    source: Cases,
+    case: Ints,
+    random: Randomness,
+) -> Ints:
     """For each event of ``made`` one of ``source`` with the same activity, which must occur there:
     of the case that ``case`` matches with its own, the first that is not taken yet; where there is
     none, any.
@@ -184,7 +189,12 @@ _MICROSECONDS: Final = Grid(UNIX_EPOCH, timedelta(microseconds=1))
 
 
 def values_as_published(
-    column: Column, rows: Ints, epsilon: float, random: Randomness, *, is_number: bool
+    column: Column,
+    rows: Ints,
+    epsilon: float,
+    random: Randomness,
+    *,
+    is_number: bool,
 ) -> Listed | Numbers:
     """The values of a raw column at ``rows``, each through noise of ``epsilon``; missing ones stay.
     ``is_number``: a text is the number that it spells, or missing.
@@ -206,7 +216,12 @@ def values_as_published(
     return Numbers(np.where(column.is_missing[rows], np.nan, noisy))
 
 
-def _exchanged(codes: Ints, size: int, exponent: float, random: Randomness) -> Ints:
+def _exchanged(
+    codes: Ints,
+    size: int,
+    exponent: float,
+    random: Randomness,
+) -> Ints:
     """Of ``size`` codes the true one with a weight of e**exponent, each other with 1; -1 stays."""
     if size < 2:
         return codes
@@ -217,7 +232,11 @@ def _exchanged(codes: Ints, size: int, exponent: float, random: Randomness) -> I
 
 
 def bounded_laplace(
-    values: Floats, low: float | Floats, high: float | Floats, epsilon: float, random: Randomness
+    values: Floats,
+    low: float | Floats,
+    high: float | Floats,
+    epsilon: float,
+    random: Randomness,
 ) -> Floats:
     """Each value with Laplace noise of (high - low) / epsilon, given that the sum lies between
     ``low`` and ``high`` (Holohan et al. 2020, definition 3.1; any value may become any other).
@@ -240,7 +259,12 @@ def bounded_laplace(
 
 
 def times_as_published(
-    source: Cases, made: Cases, case: Ints, event: Ints, epsilon: float, random: Randomness
+    source: Cases,
+    made: Cases,
+    case: Ints,
+    event: Ints,
+    epsilon: float,
+    random: Randomness,
 ) -> Times:
     """For each case of ``made`` the start of the case of ``source`` at ``case``, for each other
     event the gap before the one at ``event``, each through bounded Laplace noise of ``epsilon``:
@@ -324,7 +348,10 @@ class PripelPublished(Mechanism[PripelPublishedParams]):
     Params = PripelPublishedParams
 
     def offer(
-        self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
+        self,
+        goal: Guarantee,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
     ) -> Offer[PripelPublishedParams] | Refusal:
         """Accept differential privacy over the control flow together with other columns, for whole
         units.

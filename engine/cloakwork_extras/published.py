@@ -189,12 +189,16 @@ class VariantAmunPublished(PublishedRelease[AmunPublishedParams]):
     )
 
     def meet(
-        self, goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]
+        self,
+        goal: DifferentialPrivacy,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
     ) -> Offer[AmunPublishedParams]:
         """The noise that the paper gives for this epsilon."""
         NoOptions.model_validate(options)
         params = AmunPublishedParams(
-            advantage=guessing_advantage(goal.epsilon), published=goal.epsilon
+            advantage=guessing_advantage(goal.epsilon),
+            published=goal.epsilon,
         )
         return Offer(
             params,

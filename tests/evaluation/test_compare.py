@@ -70,7 +70,6 @@ def test_under_differential_privacy_of_units_the_log_is_not_opened(
     assert "was not opened" in found.notice[0]
     (row,) = found.settings
     assert row.refused is None
-    assert row.figures is not None
     assert row.figures.similarity is not None
     assert row.runs == 2
 
@@ -118,8 +117,6 @@ def test_their_control_flow_is_that_of_the_log(ledger: str) -> None:
         compare(PATIENTS, policy, sweep={"k": [5]}, ledger=ledger).settings[0].figures
         for policy in ("kanon-control-flow", "kanon-dp-timestamps")
     )
-    assert alone is not None
-    assert beside is not None
     assert alone.similarity == beside.similarity
     assert alone.durations is None
     assert beside.durations is not None
@@ -131,8 +128,6 @@ def test_the_similarity_is_the_report_s(ledger: str) -> None:
     figures = found.settings[0].figures
     assert found.source == "log"
     assert found.internal
-    assert figures is not None
-    assert figures.similarity is not None
     policy = load_policy("kanon-control-flow")
     goal = policy.spec.guarantees[0].model_copy(update={"k": 5})
     spec = policy.spec.model_copy(update={"guarantees": (goal,)})
@@ -147,10 +142,6 @@ def test_a_smaller_epsilon_leaves_less(ledger: str) -> None:
     """By far enough that no noise hides it: at 0.01 next to nothing is left of 60 cases."""
     found = compare(PATIENTS, PRIVATE, sweep={"epsilon": [0.01, 4]}, ledger=ledger, cases=200)
     weak, strong = (row.figures for row in found.settings)
-    assert weak is not None
-    assert strong is not None
-    assert weak.similarity is not None
-    assert strong.similarity is not None
     assert weak.similarity.median < strong.similarity.median
     assert strong.similarity.low <= strong.similarity.median <= strong.similarity.high
 
@@ -256,7 +247,6 @@ def test_a_window_of_invented_starts_is_said_to_be_one(ledger: str) -> None:
     assert found.source == "log-with-invented-times"
     assert "Cases of window 1999-01 are drawn by invented starts" in found.notice[-1]
     figures = found.settings[0].figures
-    assert figures is not None
     assert (figures.similarity, figures.cases) == (None, None)
     whole = compare(PATIENTS, "kanon-dp-timestamps", ledger=ledger)
     assert not any("invented starts" in line for line in whole.notice)

@@ -180,13 +180,19 @@ def case_tables(
     }
     named = [(name, [values_of(log.log.cases, name) for log in logs]) for name in of_cases]
     named += [(name, [_first_values(log, name) for log in logs]) for name in of_events]
-    for name, columns in named:
-        if all(column.dtype.is_numeric() for column in columns):
-            numbers[name] = [_floats(column.cast(pl.Float64).to_numpy()) for column in columns]
+    for name, values in named:
+        if all(column.dtype.is_numeric() for column in values):
+            numbers[name] = [_floats(column.cast(pl.Float64).to_numpy()) for column in values]
         else:
-            categories[name] = codes_together(columns)
+            categories[name] = codes_together(values)
     # Scaled over all tables at once, so that distances between two tables have one unit.
-    scaled = {name: _scaled(columns) for name, columns in numbers.items()}
+    scaled = {}
+    for name, columns in numbers.items():
+        known = np.concatenate(columns)
+        known = known[~np.isnan(known)]
+        span = float(np.ptp(known)) if len(known) else 0.0
+        # Divided by how far all values lie apart, so that two are at most 1 apart.
+        scaled[name] = [column / (span or 1.0) for column in columns]
     return [
         CaseTable(
             numeric=tuple(scaled),
@@ -203,14 +209,6 @@ def _floats(values: Ints | Floats) -> Floats:
     """Infinite ones are as good as missing: no number is near them."""
     found = values.astype(np.float64)
     return np.where(np.isfinite(found), found, np.nan)
-
-
-def _scaled(columns: Sequence[Floats]) -> list[Floats]:
-    """Divided by how far all values lie apart, so that two are at most 1 apart."""
-    known = np.concatenate(columns)
-    known = known[~np.isnan(known)]
-    span = float(np.ptp(known)) if len(known) else 0.0
-    return [column / (span or 1.0) for column in columns]
 
 
 def _sequences(logs: Sequence[CodedLog]) -> list[Ints]:
@@ -346,7 +344,9 @@ class ReleaseAttacked:
         return tries
 
     def _predicates(
-        self, number: int, seed: int
+        self,
+        number: int,
+        seed: int,
     ) -> Iterator[tuple[int, Callable[[CaseTable], Bools]]]:
         """At most ``number`` predicates of some columns of a released case that no other released
         case fulfils: a number at least or at most as far from the middle, the same category.

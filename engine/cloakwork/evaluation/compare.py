@@ -45,14 +45,13 @@ from cloakwork.evaluation.control_flow import histogram, relative_log_similarity
 from cloakwork.evaluation.stand_in import RunSeed, StandInFacts, stand_in_facts
 from cloakwork.evaluation.sweeping import (
     PolicySetting,
-    Sweep,
     Values,
     read_sweep,
     settings_of,
     sweep_of,
 )
 from cloakwork.evaluation.times import TimeUtility, compare_times_of_batches, rewrites_only_times
-from cloakwork.evaluation.utility import whole_log_utility
+from cloakwork.evaluation.utility import MOST_PAIRS, whole_log_utility
 from cloakwork.guarantees import ConfidenceBound, Guarantee
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.log.eventlog import TIME_TYPE, TIMESTAMP, EventLog, LogHandle
@@ -74,9 +73,6 @@ RUNS_OF_STAND_IN: Final = 3
 """Runs for each invented process."""
 
 RUNS_OF_TIMES: Final = 3
-
-MOST_PAIRS: Final = 6_000_000
-"""Pairs of variants to compare; of more, the similarity is left out."""
 
 _SEARCHING: Final = "kanon/auto"
 _SEARCH_SECONDS: Final = 1.0
@@ -100,37 +96,49 @@ _NOTICES: Final[Mapping[SourceKind, tuple[str, ...]]] = {
 Sweeps = Mapping[str, Iterable[Values]] | Sequence[str]
 
 
+@dataclass(frozen=True, slots=True)
+class PublicFacts:
+    """What is known of the log beside the policies. ``columns``: how its columns are called;
+    ``cases``: how many it has. ``profile``: what was paid for; ``window``: of the budget.
+    """
+
+    columns: dict[str, str] | None = None
+    profile: Profile | None = None
+    cases: int | None = None
+    window: str | None = None
+
+
 def compare_settings(
     log: "EventLog | str | Path | pl.DataFrame | pd.DataFrame",
     policies: Sequence[Policy],
+    known: PublicFacts,
     *,
     sweep: Sweeps,
     ledger: Ledger,
-    columns: dict[str, str] | None,
-    profile: Profile | None,
-    cases: int | None,
-    window: str | None,
     reporter: Reporter,
 ) -> Comparison:
     """See ``cloakwork.compare``."""
     if not policies:
         raise CloakworkError("compare: needs a policy")
-    settings = settings_of(policies, _sweeps(sweep))
+    if isinstance(sweep, Mapping):
+        sweeps = [sweep_of(name, values) for name, values in sweep.items()]
+    else:
+        sweeps = [read_sweep(text) for text in ([sweep] if isinstance(sweep, str) else sweep)]
+    settings = settings_of(policies, sweeps)
     dataset = _dataset(policies)
     if isinstance(log, str | Path) and not Path(log).is_file():
         is_folder = Path(log).is_dir()
         raise LogError(log, "is a folder" if is_folder else "there is no such file")
     # Sweeps change what is guaranteed, never which kinds of guarantees there are.
     kind = source_kind(policies)
-    facts = None if kind == "log" else stand_in_facts(policies, profile, cases)
+    facts = None if kind == "log" else stand_in_facts(policies, known.profile, known.cases)
     # Recorded before the log is opened, so that no look at it goes unnoted.
     ledger.record_event("compared", dataset, _event(policies, settings, kind))
-    opened = None if kind == "stand-in" else _opened(log, policies, columns, reporter)
+    opened = None if kind == "stand-in" else _opened(log, policies, known.columns, reporter)
     trial = _Trial(
         source=SettingSource(kind, facts, opened),
         ledger=ledger,
-        profile=profile,
-        window=window,
+        known=known,
         searches=None if kind == "stand-in" else SearchCache.of_user(),
     )
     rows = []
@@ -138,9 +146,9 @@ def compare_settings(
         reporter(f"setting {place} of {len(settings)}")
         rows.append(trial.row(setting))
     notice, assumed = list(_NOTICES[kind]), [] if facts is None else list(facts.assumed)
-    if window is not None and kind != "log":
+    if known.window is not None and kind != "log":
         notice.append(
-            f"Cases of window {window} are drawn by invented starts: how many there are, and "
+            f"Cases of window {known.window} are drawn by invented starts: how many there are, and "
             "which, says nothing of the log's own window."
         )
     # Of what a stand-in assumes, only what is about times went into this log.
@@ -165,14 +173,6 @@ def _dataset(policies: Sequence[Policy]) -> str:
             "one log is of one dataset"
         )
     return names[0]
-
-
-def _sweeps(given: Sweeps) -> list[Sweep]:
-    if isinstance(given, str):
-        return [read_sweep(given)]
-    if isinstance(given, Mapping):
-        return [sweep_of(name, values) for name, values in given.items()]
-    return [read_sweep(text) for text in given]
 
 
 def source_kind(policies: Sequence[Policy]) -> SourceKind:
@@ -280,19 +280,15 @@ def with_invented_times(
         log = EventLog.build(ordered, log.cases, log.case_of, source=log.source)
     # Nothing of the log's times is in them; noise is drawn for them later.
     draw = np.random.default_rng([seed, 2])
-    codes = _activity_codes(log, facts)
+    # The activity of each event by the last policy that names a column for it, from 0.
+    codes = np.zeros(log.events.height, np.int64)
+    activities = [name for name in facts.activity_names if name in log.events.columns]
+    if activities:
+        texts = values_of(log.events, activities[-1]).cast(pl.String).fill_null("")
+        codes = texts.rank("dense").to_numpy().astype(np.int64) - 1
     stamps = facts.times.drawn(codes, log.offsets, int(codes.max(initial=0)) + 1, draw)
     events = log.events.with_columns(stamps.alias(name) for name in {TIMESTAMP, *named})
     return replace(log, events=events, notes=())
-
-
-def _activity_codes(log: EventLog, facts: StandInFacts) -> np.ndarray:
-    """The activity of each event by the last policy that names a column for it, from 0."""
-    name = next((each for each in facts.activity_names[::-1] if each in log.events.columns), None)
-    if name is None:
-        return np.zeros(log.events.height, np.int64)
-    texts = values_of(log.events, name).cast(pl.String).fill_null("")
-    return texts.rank("dense").to_numpy().astype(np.int64) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,8 +297,7 @@ class _Trial:
 
     source: SettingSource
     ledger: Ledger
-    profile: Profile | None
-    window: str | None
+    known: PublicFacts
     searches: SearchCache | None
 
     def row(self, setting: PolicySetting) -> ComparedSetting:
@@ -326,20 +321,13 @@ class _Trial:
 
     def _found(self, policy: Policy) -> dict[str, Any]:
         # A profile serves only the policies that name one.
-        paid_for = self.profile if policy.spec.profile is not None else None
-        plan = tried = make_plan(
-            policy,
-            profile=paid_for,
-            window=self.window,
-        )
+        paid_for = self.known.profile if policy.spec.profile is not None else None
+        window = self.known.window
+        plan = tried = make_plan(policy, profile=paid_for, window=window)
         searches = any(step.mechanism == _SEARCHING for step in plan.steps)
         # A search on an invented log is cut short; bounds and costs are those of the full plan.
         if self.source.kind == "stand-in" and searches:
-            tried = make_plan(
-                _searching_briefly(policy),
-                profile=paid_for,
-                window=self.window,
-            )
+            tried = make_plan(_searching_briefly(policy), profile=paid_for, window=window)
         runs = [
             run_figures(tried, self.source.of_run(run), seed, self.searches)
             for seed, run in enumerate(self.source.runs())
@@ -500,6 +488,14 @@ def in_few_words(guarantee: Guarantee) -> str:
 
 def attack_bounds(plan: Plan) -> Iterator[AttackBound]:
     """What the claims of a plan bound of an attack; by derivation, with no figure of any log."""
+    # Columns that tell cases apart though k cases share a sequence: those of which noise hides
+    # single values only, and those without any protection.
+    tell_more: list[str] = []
+    for claim in plan.claims:
+        price = claim.guarantee.price()
+        if price is not None and price.currency != "unit":
+            tell_more += claim.guarantee.over
+    tell_more += [item.column for item in plan.exposed if item.column != METADATA]
     for claim in plan.claims:
         goal = claim.guarantee
         group = goal.least_group()
@@ -514,25 +510,12 @@ def attack_bounds(plan: Plan) -> Iterator[AttackBound]:
                 kind="guess",
                 attack=f"picking out a case by {knows}",
                 most=1 / group.least,
-                beside=_columns_that_tell_more(plan),
+                beside=tuple(dict.fromkeys(tell_more)),
             )
         elif price is not None and goal.hides_presence():
             rise = guessing_advantage(price.cost.epsilon, price.cost.delta)
             attack = "telling whether somebody is in the log"
             yield AttackBound(kind="presence", attack=attack, most=rise)
-
-
-def _columns_that_tell_more(plan: Plan) -> tuple[str, ...]:
-    """Released columns that tell cases apart though k cases share a sequence: those without any
-    protection, and those of which noise hides single values only.
-    """
-    found: list[str] = []
-    for claim in plan.claims:
-        price = claim.guarantee.price()
-        if price is not None and price.currency != "unit":
-            found += claim.guarantee.over
-    found += [item.column for item in plan.exposed if item.column != METADATA]
-    return tuple(dict.fromkeys(found))
 
 
 def costs(plan: Plan) -> Iterator[str]:

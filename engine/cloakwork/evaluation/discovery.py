@@ -45,7 +45,8 @@ class Discovery(Frozen):
 
 
 def evaluate_discovery(
-    source: Mapping[tuple[str, ...], int], release: Mapping[tuple[str, ...], int]
+    source: Mapping[tuple[str, ...], int],
+    release: Mapping[tuple[str, ...], int],
 ) -> Discovery:
     """Mine the ``release`` (cases by variant) and try the model on the ``source``.
 
@@ -148,17 +149,6 @@ def _as_pm4py(log: Mapping[tuple[str, ...], int]) -> Any:
     return traces
 
 
-def _answer_as_json(question: str) -> str:
-    """One line of JSON: the figures, or in one sentence why there are none."""
-    seconds, *sides = json.loads(question)
-    _end_process_after(seconds)
-    source, release = ({tuple(labels): cases for *labels, cases in side} for side in sides)
-    try:
-        return evaluate_discovery(source, release).model_dump_json()
-    except Exception as error:
-        return json.dumps(str(error).partition("\n")[0] or type(error).__name__)
-
-
 def _end_process_after(seconds: float) -> None:
     """End this process when the time is over, even if whoever asked is gone by then."""
 
@@ -173,4 +163,11 @@ def _end_process_after(seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    print(_answer_as_json(sys.stdin.read()))
+    # One line of JSON: the figures, or in one sentence why there are none.
+    seconds, *sides = json.loads(sys.stdin.read())
+    _end_process_after(seconds)
+    source, release = ({tuple(labels): cases for *labels, cases in side} for side in sides)
+    try:
+        print(evaluate_discovery(source, release).model_dump_json())
+    except Exception as error:
+        print(json.dumps(str(error).partition("\n")[0] or type(error).__name__))

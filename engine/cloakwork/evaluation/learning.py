@@ -106,28 +106,17 @@ def learned_from(source: EventLog, release: EventLog) -> LearnedFrom:
     contexts = both.contexts()
     for name, rows in taught.items():
         if rows.any():
-            guesses = _guessed_next(contexts, both.following, rows, both.held)
+            guesses = np.full(int(both.held.sum()), -1)
+            # From the shortest context to the longest, so that the longest known one decides.
+            for context in contexts:
+                most = _most_frequent(context[rows], both.following[rows], int(context.max()) + 1)
+                known = most[context[both.held]]
+                guesses = np.where(known >= 0, known, guesses)
             found[f"next_activity_{name}"] = float((guesses == both.following[both.held]).mean())
     if all(TIMESTAMP in log.events.columns for log in (source, release)):
         hours = np.concatenate([_hours(source), _hours(release)])
         found |= _figures_of_times(both, hours, taught)
     return LearnedFrom(**found)
-
-
-def _guessed_next(
-    contexts: list[Ints],
-    following: Ints,
-    taught: Bools,
-    tried: Bools,
-) -> Ints:
-    """What a model of the events ``taught`` guesses to follow each of those ``tried``."""
-    guesses = np.full(int(tried.sum()), -1)
-    for context in contexts:
-        # From the shortest context to the longest, so that the longest known one decides.
-        most = _most_frequent(context[taught], following[taught], int(context.max()) + 1)
-        found = most[context[tried]]
-        guesses = np.where(found >= 0, found, guesses)
-    return guesses
 
 
 def _most_frequent(group: Ints, values: Ints, groups: int) -> Ints:

@@ -439,7 +439,6 @@ def attack_membership(
     targets: int = MOST_TARGETS,
     seed: int = 1,
     options: Mapping[str, Any] | None = None,
-    reporter: Reporter = silent,
     **facts: Any,
 ) -> MembershipFigures:
     """Attack releases that the mechanism ``name`` (or one that is not registered) makes of random
@@ -455,30 +454,18 @@ def attack_membership(
     >>> found.exceeded
     False
     """
-    prepared = prepare(
-        name,
-        options=options,
-        epsilon=epsilon,
-        delta=delta,
-        **facts,
-    )
+    claim = {"epsilon": epsilon, "delta": delta}
+    prepared = prepare(name, options=options, **claim, **facts)
     noise = reproducible(seed)
     mechanism = prepared.mechanism
     basis = "published" if mechanism.proof == "published" else "derived"
     attacked = AttackedMechanism(
         mechanism.name,
         lambda half: prepared.run(half, noise),
-        ClaimedBound.model_validate({"epsilon": epsilon, "delta": delta, "basis": basis}),
+        ClaimedBound.model_validate({**claim, "basis": basis}),
         prepared.facts.unit.attribute,
     )
-    return membership(
-        log,
-        attacked,
-        runs=runs,
-        targets=targets,
-        seed=seed,
-        reporter=reporter,
-    )
+    return membership(log, attacked, runs=runs, targets=targets, seed=seed)
 
 
 def attack_by_plan(
@@ -491,11 +478,9 @@ def attack_by_plan(
     reporter: Reporter,
 ) -> MembershipFigures:
     """``membership`` of a raw ``log``, by releases that ``plan`` makes."""
-    attacked = attacked_plan(plan, seed)
-    prepared = log_for(plan, log)
     return membership(
-        prepared,
-        attacked,
+        log_for(plan, log),
+        attacked_plan(plan, seed),
         runs=runs,
         targets=targets,
         seed=seed,
@@ -518,28 +503,20 @@ def attacked_plan(plan: Plan, seed: int) -> AttackedMechanism:
     def release(prepared: EventLog) -> EventLog:
         return in_memory(run.steps(prepared)[0])
 
-    return AttackedMechanism(last.mechanism, release, _claimed(plan), plan.facts.unit.attribute)
+    # The least bound of the control flow, whatever else is released; else what a paper claims.
+    derived = _hiding_members(each.guarantee for each in plan.claims if each.given is None)
+    published = _hiding_members(each.guarantee for each in plan.unproven)
+    claimed = None
+    if derived or published:
+        least = min(derived or published, key=lambda each: each.epsilon)
+        basis: ClaimBasis = "derived" if derived else "published"
+        claimed = ClaimedBound(epsilon=least.epsilon, delta=least.delta, basis=basis)
+    return AttackedMechanism(last.mechanism, release, claimed, plan.facts.unit.attribute)
 
 
 def log_for(plan: Plan, log: EventLog) -> EventLog:
     """``log`` as the plan's steps see it, of which halves may be taken."""
     return replace(prepared_log(log, plan), notes=())
-
-
-def _claimed(plan: Plan) -> ClaimedBound | None:
-    """The least bound of the control flow, whatever else is released; else what a paper claims."""
-    derived = _hiding_members(each.guarantee for each in plan.claims if each.given is None)
-    published = _hiding_members(each.guarantee for each in plan.unproven)
-    found = derived or published
-    if not found:
-        return None
-    least = min(found, key=lambda each: each.epsilon)
-    basis: ClaimBasis = "derived" if derived else "published"
-    return ClaimedBound(
-        epsilon=least.epsilon,
-        delta=least.delta,
-        basis=basis,
-    )
 
 
 def _hiding_members(guarantees: Iterable[Guarantee]) -> list[DifferentialPrivacy]:

@@ -118,18 +118,15 @@ def contradicted_facts(
     ``attributes``: those whose declared values count, by name. Facts of a DP profile are nobody's
     declaration, and are left out.
     """
-    return (
-        *_against_activities(log, facts),
-        *_against_times(log, facts),
-        *(note for name in attributes for note in _against_values(log, facts, name)),
-    )
-
-
-def _against_activities(log: EventLog, facts: Facts) -> Iterator[str]:
+    found: list[str] = []
     if facts.alphabet is not None and "alphabet" not in facts.measured:
         labels = log.events[ACTIVITY].cast(pl.String).drop_nulls()
         outside = ~labels.is_in(list(facts.alphabet))
-        yield from _said(outside, "events have activities that assume.alphabet lacks")
+        found += _said(outside, "events have activities that assume.alphabet lacks")
+    found += _against_times(log, facts)
+    for name in attributes:
+        found += _against_values(log, facts, name)
+    return tuple(found)
 
 
 def _against_times(log: EventLog, facts: Facts) -> Iterator[str]:

@@ -99,7 +99,10 @@ class Prepared:
 
 
 def prepare(
-    name: str | Mechanism[Any], *, options: Mapping[str, Any] | None = None, **params: Any
+    name: str | Mechanism[Any],
+    *,
+    options: Mapping[str, Any] | None = None,
+    **params: Any,
 ) -> Prepared:
     """The mechanism ``name`` (or one that is not registered), ``params`` and ``options`` as
     ``run_mechanism`` reads them.
@@ -174,7 +177,8 @@ def _find_params(
 
 
 def _describe_goal(
-    gives: tuple[Gives, ...], rest: dict[str, Any]
+    gives: tuple[Gives, ...],
+    rest: dict[str, Any],
 ) -> tuple[Guarantee, dict[str, Any]]:
     """The guarantee that ``rest`` describes, and the options that remain."""
     kind, fixed = _kind_of_goal(gives, rest)

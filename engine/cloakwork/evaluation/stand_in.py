@@ -236,25 +236,17 @@ class InventedAttribute:
     ) -> pl.Series:
         """``groups``: which table of shares an event or a case draws from, int64, shape (rows,)."""
         if self.values:
-            rows = self._drawn_rows(groups, count, draw)
+            # Shares as 1 over the rank; each group ranks the values in an order of its own.
+            shares = 1.0 / np.arange(1, len(self.values) + 1)
+            edges = np.cumsum(shares / shares.sum())
+            ranks = np.minimum(np.searchsorted(edges, draw.random(len(groups))), len(edges) - 1)
+            orders = np.array([draw.permutation(len(self.values)) for _ in range(count)])
+            rows = np.asarray(orders[groups, ranks], np.int64)
             found = pl.Series(self.name, self.values, strict=False).gather(rows)
         else:
             found = self._numbers(draw.beta(2, 5, count)[groups], draw)
         drawn = pl.select(pl.when(pl.Series(present)).then(found).otherwise(None))
         return drawn.to_series().alias(self.name)
-
-    def _drawn_rows(
-        self,
-        groups: Ints,
-        count: int,
-        draw: np.random.Generator,
-    ) -> Ints:
-        # Shares as 1 over the rank; each group ranks the values in an order of its own.
-        shares = 1.0 / np.arange(1, len(self.values) + 1)
-        edges = np.cumsum(shares / shares.sum())
-        ranks = np.minimum(np.searchsorted(edges, draw.random(len(groups))), len(edges) - 1)
-        orders = np.array([draw.permutation(len(self.values)) for _ in range(count)])
-        return np.asarray(orders[groups, ranks], np.int64)
 
     def _numbers(self, centres: Floats, draw: np.random.Generator) -> pl.Series:
         """Numbers about a centre of their group, both as shares of the range."""
@@ -322,11 +314,18 @@ def stand_in_facts(
     roles = {rule.role for policy in policies for rule in policy.spec.attributes.values()}
     units = [policy.spec.unit for policy in policies]
     max_cases = {unit.attribute: unit.max_cases for unit in units if unit.attribute is not None}
+    # In the order in which they are told.
     assumed = list[str]()
+    number = _cases(facts, profile, cases, assumed)
+    shapes = _shapes(facts, profile, assumed)
+    alphabet = facts.alphabet
+    if alphabet is None:
+        assumed.append(f"{USUAL_ACTIVITIES} activities: declare assume.alphabet")
+        alphabet = tuple(f"activity {place}" for place in range(1, USUAL_ACTIVITIES + 1))
     return StandInFacts(
-        cases=_cases(facts, profile, cases, assumed),
-        shapes=_shapes(facts, profile, assumed),
-        alphabet=_alphabet(facts, assumed),
+        cases=number,
+        shapes=shapes,
+        alphabet=alphabet,
         # Where no policy names a time, nothing about times needs to be said.
         times=_times(facts, assumed if "timestamp" in roles else []),
         attributes=_attributes(policies, max_cases, assumed),
@@ -378,13 +377,6 @@ def _shapes(
     return supposed_shapes(facts.longest_case)
 
 
-def _alphabet(facts: Facts, assumed: list[str]) -> tuple[str, ...]:
-    if facts.alphabet is not None:
-        return facts.alphabet
-    assumed.append(f"{USUAL_ACTIVITIES} activities: declare assume.alphabet")
-    return tuple(f"activity {number}" for number in range(1, USUAL_ACTIVITIES + 1))
-
-
 def _times(facts: Facts, assumed: list[str]) -> InventedTimes:
     if facts.window is None:
         assumed.append("starts within two years: declare assume.window")
@@ -419,14 +411,11 @@ def _attributes(
             without_values = rule.role in _NO_VALUES or rule.treatment == "drop"
             if is_glob(name) or without_values or name in units:
                 continue
+            known = rules.setdefault(name, rule)
             # A rule that tells which values there are beats one that does not, in whatever policy.
-            if name not in rules or not _tells(rules[name]):
+            if not (known.domain or known.range or known.bins or known.hierarchy):
                 rules[name] = rule
     return tuple(_attribute(name, rule, assumed) for name, rule in rules.items())
-
-
-def _tells(rule: AttributeRule) -> bool:
-    return any(each is not None for each in (rule.domain, rule.range, rule.bins, rule.hierarchy))
 
 
 def _attribute(
@@ -473,7 +462,11 @@ def _invented_log(
 ) -> EventLog:
     draw = np.random.default_rng([seed, len(facts.alphabet), facts.cases])
     # The control flow: how many cases each variant has, the variants, and which each case takes.
-    sizes = _variant_sizes(shape, facts.cases, draw)[:MOST_VARIANTS]
+    shares = _shares_by_rank(shape, facts.cases)
+    drawn = draw.multinomial(facts.cases, np.append(shares, max(0.0, 1.0 - shares.sum())))
+    # What no rank holds are variants of one case each.
+    sizes = np.concatenate([drawn[:-1][drawn[:-1] > 0], np.ones(drawn[-1], np.int64)])
+    sizes = sizes[:MOST_VARIANTS]
     variants = _drawn_variants(shape, len(facts.alphabet), len(sizes), draw)
     variant_of = np.repeat(np.arange(len(variants)), sizes[: len(variants)])
     variant_of = draw.permutation(variant_of)
@@ -482,25 +475,14 @@ def _invented_log(
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     # Times, then columns of events, then those of cases: each draws after the one before.
     stamps = facts.times.drawn(codes, offsets, len(facts.alphabet), draw)
-    events = dict(_columns_of_events(facts, codes, stamps, draw))
-    cases = dict(_columns_of_cases(facts, len(variant_of), draw))
-    return EventLog(pl.DataFrame(events), pl.DataFrame(cases), offsets)
-
-
-def _columns_of_events(
-    facts: StandInFacts,
-    codes: Ints,
-    stamps: pl.Series,
-    draw: np.random.Generator,
-) -> Iterator[tuple[str, pl.Series]]:
     labels = pl.Series(ACTIVITY, facts.alphabet, pl.String).gather(codes)
-    for name in facts.activity_names:
-        yield name, labels.alias(name)
-    for name in facts.time_names:
-        yield name, stamps.alias(name)
+    events = {name: labels.alias(name) for name in facts.activity_names}
+    events |= {name: stamps.alias(name) for name in facts.time_names}
     for attribute in facts.attributes:
         if not attribute.name.startswith(CASE_PREFIX):
-            yield attribute.name, attribute.of_events(codes, len(facts.alphabet), draw)
+            events[attribute.name] = attribute.of_events(codes, len(facts.alphabet), draw)
+    cases = dict(_columns_of_cases(facts, len(variant_of), draw))
+    return EventLog(pl.DataFrame(events), pl.DataFrame(cases), offsets)
 
 
 def _columns_of_cases(
@@ -517,18 +499,6 @@ def _columns_of_cases(
     for attribute in facts.attributes:
         if attribute.name.startswith(CASE_PREFIX):
             yield attribute.name, attribute.of_cases(count, draw)
-
-
-def _variant_sizes(
-    shape: ProcessShape,
-    cases: int,
-    draw: np.random.Generator,
-) -> Ints:
-    """How many of ``cases`` each variant has, the most frequent first: int64, shape (variants,)."""
-    shares = _shares_by_rank(shape, cases)
-    sizes = draw.multinomial(cases, np.append(shares, max(0.0, 1.0 - shares.sum())))
-    # What no rank holds are variants of one case each.
-    return np.concatenate([sizes[:-1][sizes[:-1] > 0], np.ones(sizes[-1], np.int64)])
 
 
 def _shares_by_rank(shape: ProcessShape, cases: int) -> Floats:
@@ -563,23 +533,16 @@ def _drawn_variants(
     Fewer where so many were not found. Activities are 0 to ``activities`` - 1.
     """
     process = _InventedProcess.drawn(shape, activities, draw)
+    # Events of cases: evenly drawn between the quantiles that the shape tells.
+    shares = (0.0, *LENGTH_SHARES, 1.0)
+    ends = (max(1.0, shape.lengths[0] / 2), *shape.lengths, shape.lengths[-1])
+    drawn = np.interp(draw.random(_TRIES * count + 100), shares, ends)
+    lengths = np.maximum(1, np.rint(drawn)).astype(np.int64)
     found: dict[Labels, int] = {}
-    for length in _drawn_lengths(shape, _TRIES * count + 100, draw).tolist():
+    for length in lengths.tolist():
         walk = process.walk(length, draw)
         found[walk] = found.get(walk, 0) + 1
     return sorted(found, key=lambda walk: -found[walk])[:count]
-
-
-def _drawn_lengths(
-    shape: ProcessShape,
-    count: int,
-    draw: np.random.Generator,
-) -> Ints:
-    """Events of cases: evenly drawn between the quantiles that the shape tells."""
-    shares = (0.0, *LENGTH_SHARES, 1.0)
-    ends = (max(1.0, shape.lengths[0] / 2), *shape.lengths, shape.lengths[-1])
-    drawn = np.interp(draw.random(count), shares, ends)
-    return np.maximum(1, np.rint(drawn)).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)

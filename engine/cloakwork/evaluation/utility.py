@@ -9,7 +9,7 @@ reading them voids the claims.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final, NamedTuple
 
 from pydantic import JsonValue
@@ -54,6 +54,9 @@ MOST_PAIRS: Final = 6_000_000
 """Pairs of variants to compare, for an earth mover's distance in a report: about ten seconds of one
 core, and 500 MB.
 """
+
+_MICROSECONDS: Final = {"date": 86_400e6, "time": 1e6}
+"""Of a step of a declared range, by its type."""
 
 _AS_IN_THE_SOURCE: Final = ("keep", "protect")
 """Treatments that leave an attribute its own values; others put other names in their place."""
@@ -185,11 +188,12 @@ class ComparedLogs:
 
 class Measure(NamedTuple):
     """``name``: in notes, where a figure could not be had. ``of``: fields of ``Utility``; none
-    where there is nothing to compare.
+    where there is nothing to compare. ``of_flow``: only where the control flow may be another.
     """
 
     name: str
     of: Callable[[ComparedLogs], Mapping[str, Any]]
+    of_flow: bool = False
 
 
 def measured(
@@ -214,6 +218,8 @@ def compared(logs: ComparedLogs) -> Utility:
     notes = [*sample_notes(logs.source, logs.released)]
     found: dict[str, Any] = {}
     for measure in MEASURES:
+        if measure.of_flow and not logs.rewritten:
+            continue
         try:
             found |= measure.of(logs)
         except Exception as error:
@@ -243,8 +249,6 @@ def _times_and_attributes(logs: ComparedLogs) -> Mapping[str, Any]:
 
 
 def _variants(logs: ComparedLogs) -> Mapping[str, Any]:
-    if not logs.rewritten:
-        return {}
     before, after = logs.variants
     true = true_variants(before, after)
     cases_before, cases_after = sum(before.values()), sum(after.values())
@@ -268,32 +272,20 @@ def _share_of(count: int, total: int) -> float | None:
 
 
 def _discovery(logs: ComparedLogs) -> Mapping[str, Any]:
-    if not (logs.rewritten and logs.seconds):
+    if not logs.seconds:
         return {}
     return {"discovery": evaluate_in_subprocess(*logs.variants, logs.seconds)}
 
 
-def _similarity(logs: ComparedLogs) -> Mapping[str, Any]:
-    if not logs.rewritten:
-        return {}
-    _require_few_pairs(logs)
-    return {"relative_log_similarity": relative_log_similarity(*logs.variants)}
-
-
-def _difference(logs: ComparedLogs) -> Mapping[str, Any]:
-    if not logs.rewritten:
-        return {}
-    _require_few_pairs(logs)
-    return {"absolute_log_difference": absolute_log_difference(*logs.variants)}
-
-
-def _require_few_pairs(logs: ComparedLogs) -> None:
+def _of_few_pairs(figure: Callable[[Histogram, Histogram], float], logs: ComparedLogs) -> Any:
+    """A figure that compares each variant of one log with each of the other."""
     pairs = len(logs.source.variants) * len(logs.released.variants)
     if pairs > logs.most_pairs:
         raise ValueError(
             f"left out, since {pairs:,} pairs of variants take too long "
             f"(at most {logs.most_pairs:,})"
         )
+    return {figure.__name__: figure(*logs.variants)}
 
 
 def _flow(logs: ComparedLogs) -> Mapping[str, Any]:
@@ -309,17 +301,21 @@ def _curves(logs: ComparedLogs) -> Mapping[str, Any]:
 
 
 def _learned(logs: ComparedLogs) -> Mapping[str, Any]:
-    return {"learned": learned_from(*logs.logs)} if logs.rewritten else {}
+    return {"learned": learned_from(*logs.logs)}
 
 
 MEASURES: Final[tuple[Measure, ...]] = (
     Measure("times and attributes", _times_and_attributes),
-    Measure("variants", _variants),
-    Measure("process discovery", _discovery),
-    Measure("relative log similarity", _similarity),
-    Measure("absolute log difference", _difference),
+    Measure("variants", _variants, of_flow=True),
+    Measure("process discovery", _discovery, of_flow=True),
+    Measure(
+        "relative log similarity", partial(_of_few_pairs, relative_log_similarity), of_flow=True
+    ),
+    Measure(
+        "absolute log difference", partial(_of_few_pairs, absolute_log_difference), of_flow=True
+    ),
     Measure("directly-follows graph", _flow),
-    Measure("models of the release", _learned),
+    Measure("models of the release", _learned, of_flow=True),
     Measure("curves of times", _curves),
 )
 """In the order of their notes."""
@@ -359,7 +355,10 @@ class KeptUtility(Observer):
             return {}
         try:
             logs = ComparedLogs(
-                SeenLog.of(source), SeenLog.of(released), self.plan, self.mining_seconds
+                SeenLog.of(source),
+                SeenLog.of(released),
+                self.plan,
+                self.mining_seconds,
             )
         except Exception as error:
             notes = (f"utility was not measured: {first_line(error)}",)
@@ -382,12 +381,17 @@ def whole_log_utility(
     attributes, times = compared_columns(plan, released)
     if not attributes and not times:
         return None
+    # A declared range in the unit that values are compared in: times in microseconds.
+    ranges = {}
+    for name, (low, high) in plan.facts.ranges.items():
+        unit = _MICROSECONDS.get(plan.facts.types.get(name, "number"), 1.0)
+        ranges[name] = low * unit, high * unit
     found = compare_whole_logs(
         source,
         released,
         times=times,
         attributes=attributes,
-        ranges={name: _as_compared(plan.facts, name) for name in plan.facts.ranges},
+        ranges=ranges,
         days_from=days_from(plan.facts),
     )
     if not any(step.lineage.generates for step in plan.steps):
@@ -398,13 +402,6 @@ def whole_log_utility(
         source, plan.facts, [name for name in declared if name in measured_columns]
     )
     return found.model_copy(update={"contradicted": contradicted})
-
-
-def _as_compared(facts: Facts, name: str) -> tuple[float, float]:
-    """A declared range in the unit that values are compared in: times in microseconds."""
-    unit = {"date": 86_400e6, "time": 1e6}.get(facts.types.get(name, "number"), 1.0)
-    low, high = facts.ranges[name]
-    return low * unit, high * unit
 
 
 def compared_columns(plan: Plan, released: EventLog) -> tuple[tuple[str, ...], bool]:

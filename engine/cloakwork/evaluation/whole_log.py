@@ -275,7 +275,9 @@ def _waiting_distance(pairs: Sequence[Ints], seconds: Sequence[Floats]) -> float
     found, pair_of = np.unique(np.concatenate(pairs), return_inverse=True)
     source, release = np.split(pair_of, [len(pairs[0])])
     apart = wasserstein(
-        (source, np.log10(1 + seconds[0])), (release, np.log10(1 + seconds[1])), len(found)
+        (source, np.log10(1 + seconds[0])),
+        (release, np.log10(1 + seconds[1])),
+        len(found),
     )
     return weighted_mean(apart, np.bincount(source, minlength=len(found)))
 

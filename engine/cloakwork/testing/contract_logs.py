@@ -29,7 +29,8 @@ BEGIN: Final = datetime(2020, 1, 1, tzinfo=UTC)
 
 
 def log_of(
-    sequences: Sequence[Sequence[str]], times: Sequence[Sequence[datetime | None]] | None = None
+    sequences: Sequence[Sequence[str]],
+    times: Sequence[Sequence[datetime | None]] | None = None,
 ) -> EventLog:
     """One case an activity sequence; an event takes place an hour after the one before unless
     ``times`` says else.

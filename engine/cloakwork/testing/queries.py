@@ -140,14 +140,23 @@ class _Observer:
         alphabet = self._narrowed_to(cases)
         parameters = np.array(parameters, np.float64)
         found = self._asked(
-            lambda batch: _clipped(descent, gradient, parameters, batch, step), cases, alphabet
+            lambda batch: _clipped(descent, gradient, parameters, batch, step),
+            cases,
+            alphabet,
         )
         self.steps += 1
         # A power of two shares no bit with the number below it.
         if self.steps & (self.steps - 1) == 0:
             refused = tuple(sorted(set(self.refused)))
             asked = AskedGradient(
-                gradient, descent, parameters, cases, found.rows(), alphabet, step, refused
+                gradient,
+                descent,
+                parameters,
+                cases,
+                found.rows(),
+                alphabet,
+                step,
+                refused,
             )
             self.collected.append(asked)
         return found

@@ -103,7 +103,12 @@ class Levels:
         )
         return cls(signal / (1 + signal))
 
-    def noised(self, clean: Tensor, noise: Tensor, level: Tensor) -> Tensor:
+    def noised(
+        self,
+        clean: Tensor,
+        noise: Tensor,
+        level: Tensor,
+    ) -> Tensor:
         """``clean`` of shape (cases, 1, width), ``noise`` (levels, width), ``level`` (levels,):
         shape (cases, levels, width).
         """

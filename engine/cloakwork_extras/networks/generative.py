@@ -66,7 +66,12 @@ class VariantTravag(OneHotRelease):
         """Of encoder and decoder, and of the discriminator."""
         return weights_of(autoencoder_sizes(params)), weights_of(discriminator_sizes(params))
 
-    def learned_shares(self, params: OneHotParams, domain: Domain, kernel: Kernel) -> Floats:
+    def learned_shares(
+        self,
+        params: OneHotParams,
+        domain: Domain,
+        kernel: Kernel,
+    ) -> Floats:
         """Mean shares of decoded codes."""
         from cloakwork_extras.networks.travag_network import trained_shares
 
@@ -115,7 +120,12 @@ class VariantDdpm(OneHotRelease):
         """Of the denoiser."""
         return (weights_of(denoiser_sizes(params)),)
 
-    def learned_shares(self, params: OneHotParams, domain: Domain, kernel: Kernel) -> Floats:
+    def learned_shares(
+        self,
+        params: OneHotParams,
+        domain: Domain,
+        kernel: Kernel,
+    ) -> Floats:
         """Mean shares of what is made of noise."""
         from cloakwork_extras.networks.ddpm_network import trained_shares
 

@@ -150,7 +150,10 @@ def selected_width(tau: int, facts: Facts) -> int:
 
 
 def without_noise(
-    goal: DifferentialPrivacy, facts: Facts, options: OneHotOptions, rates: LearningRates
+    goal: DifferentialPrivacy,
+    facts: Facts,
+    options: OneHotOptions,
+    rates: LearningRates,
 ) -> OneHotParams:
     """All but the noise of training: a multiplier of 1."""
     from cloakwork.accounting.calibrate import laplace_scale
@@ -296,13 +299,21 @@ class OneHotRelease(TrainsNetwork, VariantRelease[OneHotParams]):
         """How many weights each phase of training has."""
 
     @abstractmethod
-    def learned_shares(self, params: OneHotParams, domain: Domain, kernel: Kernel) -> Floats:
+    def learned_shares(
+        self,
+        params: OneHotParams,
+        domain: Domain,
+        kernel: Kernel,
+    ) -> Floats:
         """The share of each variant among the cases that the trained network generates: float64,
         shape (domain.size,), at least 0, adding up to 1.
         """
 
     def meet(
-        self, goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]
+        self,
+        goal: DifferentialPrivacy,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
     ) -> Offer[OneHotParams] | Refusal:
         """The variants first, and the least noise on gradients with what that leaves."""
         chosen = self.Options.model_validate(options)
@@ -361,7 +372,10 @@ class OneHotRelease(TrainsNetwork, VariantRelease[OneHotParams]):
         return params.steps * a_step
 
     def _offered(
-        self, goal: DifferentialPrivacy, facts: Facts, options: OneHotOptions
+        self,
+        goal: DifferentialPrivacy,
+        facts: Facts,
+        options: OneHotOptions,
     ) -> OneHotParams:
         params = without_noise(goal, facts, options, self.learning_rates)
         return _calibrated(params, self.sizes(params))
@@ -395,7 +409,9 @@ def domain_of(params: OneHotParams, kernel: Kernel) -> Domain:
 
 
 def _declared_domain(
-    params: OneHotParams, declared: tuple[tuple[str, ...], ...], kernel: Kernel
+    params: OneHotParams,
+    declared: tuple[tuple[str, ...], ...],
+    kernel: Kernel,
 ) -> Domain:
     assert params.count_scale is not None  # noqa: S101 - a declared domain comes with its scale
 

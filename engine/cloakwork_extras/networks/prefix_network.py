@@ -227,7 +227,12 @@ class PrefixModel:
             is_possible,
         )
 
-    def losses(self, tape: Tape, cases: Cases, step: int) -> Tensor:
+    def losses(
+        self,
+        tape: Tape,
+        cases: Cases,
+        step: int,
+    ) -> Tensor:
         """Minus the logarithm of each case's probability, over the root of how many steps that
         counts: long cases would else be clipped most. Shape (cases,).
 

@@ -45,7 +45,10 @@ class GenerativePublished(TrainsNetwork, PublishedRelease[P]):
     """What it does, in the plan's words."""
 
     def meet(
-        self, goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]
+        self,
+        goal: DifferentialPrivacy,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
     ) -> Offer[P] | Refusal:
         """The goal as the paper claims it; the noise follows from the number of cases, which only
         the log tells.
@@ -87,7 +90,10 @@ class GenerativePublished(TrainsNetwork, PublishedRelease[P]):
 
     @abstractmethod
     def draw(
-        self, params: P, cases: Ints, randomness: Randomness
+        self,
+        params: P,
+        cases: Ints,
+        randomness: Randomness,
     ) -> tuple[Ints, dict[str, JsonValue]]:
         """Train on ``cases`` (int64, shape (variants,), 1 and more) and draw as many: int64 of the
         same shape; and figures for the internal report.
@@ -132,7 +138,10 @@ class VariantTravagPublished(GenerativePublished[TravagPublishedParams]):
     )
 
     def draw(
-        self, params: TravagPublishedParams, cases: Ints, randomness: Randomness
+        self,
+        params: TravagPublishedParams,
+        cases: Ints,
+        randomness: Randomness,
     ) -> tuple[Ints, dict[str, JsonValue]]:
         """By an autoencoder and an adversarial network."""
         from cloakwork_extras.networks.published_networks import draw_by_travag
@@ -167,7 +176,10 @@ class VariantDdpmPublished(GenerativePublished[DdpmPublishedParams]):
     )
 
     def draw(
-        self, params: DdpmPublishedParams, cases: Ints, randomness: Randomness
+        self,
+        params: DdpmPublishedParams,
+        cases: Ints,
+        randomness: Randomness,
     ) -> tuple[Ints, dict[str, JsonValue]]:
         """By a diffusion model."""
         from cloakwork_extras.networks.published_networks import draw_by_diffusion

@@ -57,7 +57,12 @@ class Layer:
     bias: Tensor
 
     @classmethod
-    def drawn(cls, inputs: int, outputs: int, generator: torch.Generator) -> "Layer":
+    def drawn(
+        cls,
+        inputs: int,
+        outputs: int,
+        generator: torch.Generator,
+    ) -> "Layer":
         """Uniform within 1/sqrt(inputs)."""
         reach = 1 / math.sqrt(inputs)
         weight = torch.rand(outputs, inputs, generator=generator)
@@ -110,7 +115,10 @@ class LayerRecord:
         return outputs
 
     def clipped_sum(
-        self, losses: Tensor, norm: float, others: Sequence[Tensor] = ()
+        self,
+        losses: Tensor,
+        norm: float,
+        others: Sequence[Tensor] = (),
     ) -> tuple[list[Tensor], list[Tensor]]:
         """The sum of all cases' gradients, each clipped to ``norm`` (L2, over all layers), as
         ``tensors_of`` has the layers; and the gradient of the sum of ``losses`` with respect to
@@ -223,7 +231,13 @@ class Batches:
     generator: torch.Generator
 
     @classmethod
-    def of(cls, cases: Ints, batch: int, epochs: int, generator: torch.Generator) -> "Batches":
+    def of(
+        cls,
+        cases: Ints,
+        batch: int,
+        epochs: int,
+        generator: torch.Generator,
+    ) -> "Batches":
         """Of so many cases of each variant, ``batch`` of them in a sample on average."""
         codes = torch.from_numpy(np.repeat(np.arange(len(cases)), cases))
         # Every case is drawn by itself, with the rate that makes a batch on average.
@@ -325,7 +339,10 @@ class Generator:
         for place, weight in enumerate(self.maps):
             straight = functional.linear(values, weight)
             normed = functional.layer_norm(
-                straight, straight.shape[-1:], self.gains[place], self.shifts[place]
+                straight,
+                straight.shape[-1:],
+                self.gains[place],
+                self.shifts[place],
             )
             made = torch.tanh(normed)
             # The last map makes the code by itself; the others are added to what went in.
@@ -334,7 +351,9 @@ class Generator:
 
 
 def draw_by_travag(
-    params: TravagPublishedParams, cases: Ints, seed: int
+    params: TravagPublishedParams,
+    cases: Ints,
+    seed: int,
 ) -> tuple[Ints, dict[str, JsonValue]]:
     """As many cases as there are, by variant (int64), and how much noise there was."""
     generator = torch.Generator().manual_seed(seed)
@@ -368,7 +387,12 @@ def draw_by_travag(
     return count_codes(drawn, size), figures
 
 
-def _train_autoencoder(size: int, code: int, batches: Batches, noise: NoisyGradient) -> Autoencoder:
+def _train_autoencoder(
+    size: int,
+    code: int,
+    batches: Batches,
+    noise: NoisyGradient,
+) -> Autoencoder:
     """The decoder with noise, the encoder without."""
     middle = (size + code) // 2
     encoder = drawn_layers((size, middle, code), batches.generator)
@@ -392,7 +416,11 @@ def _train_autoencoder(size: int, code: int, batches: Batches, noise: NoisyGradi
 
 
 def _train_generator(
-    autoencoder: Autoencoder, size: int, code: int, batches: Batches, noise: NoisyGradient
+    autoencoder: Autoencoder,
+    size: int,
+    code: int,
+    batches: Batches,
+    noise: NoisyGradient,
 ) -> Generator:
     """Against a discriminator that is trained with noise."""
     random = batches.generator
@@ -459,14 +487,24 @@ class Denoiser:
     embedding: Tensor
 
     @classmethod
-    def drawn(cls, size: int, steps: int, generator: torch.Generator) -> "Denoiser":
+    def drawn(
+        cls,
+        size: int,
+        steps: int,
+        generator: torch.Generator,
+    ) -> "Denoiser":
         """For ``size`` variants."""
         width = _WIDTH * size
         shapes = ((size, width), (width, width), (width, width), (width, size))
         layers = [Layer.drawn(inputs, outputs, generator) for inputs, outputs in shapes]
         return cls(layers, _embedding(steps, width))
 
-    def __call__(self, values: Tensor, steps: Tensor, through: Through) -> Tensor:
+    def __call__(
+        self,
+        values: Tensor,
+        steps: Tensor,
+        through: Through,
+    ) -> Tensor:
         """The noise found in ``values`` (shape (cases, variants)); ``steps``: int64, shape
         (cases,), or (1,) where all are at one step.
         """
@@ -485,7 +523,9 @@ def _embedding(steps: int, width: int) -> Tensor:
 
 
 def draw_by_diffusion(
-    params: DdpmPublishedParams, cases: Ints, seed: int
+    params: DdpmPublishedParams,
+    cases: Ints,
+    seed: int,
 ) -> tuple[Ints, dict[str, JsonValue]]:
     """As many cases as there are, by variant (int64), and how much noise there was."""
     generator = torch.Generator().manual_seed(seed)
@@ -495,7 +535,10 @@ def draw_by_diffusion(
     noise = NoisyGradient(CLIP, multiplier, batch, generator)
     variances = torch.linspace(LEAST_VARIANCE, MOST_VARIANCE, params.steps)
     denoiser = _train_denoiser(
-        Denoiser.drawn(len(cases), params.steps, generator), variances, batches, noise
+        Denoiser.drawn(len(cases), params.steps, generator),
+        variances,
+        batches,
+        noise,
     )
     drawn = []
     for portion in portions(len(batches.codes)):
@@ -508,7 +551,10 @@ def draw_by_diffusion(
 
 
 def _train_denoiser(
-    denoiser: Denoiser, variances: Tensor, batches: Batches, noise: NoisyGradient
+    denoiser: Denoiser,
+    variances: Tensor,
+    batches: Batches,
+    noise: NoisyGradient,
 ) -> Denoiser:
     """With noise; each case at a step of the diffusion of its own."""
     # How much of a variant is left after so many steps.
@@ -531,7 +577,10 @@ def _train_denoiser(
 
 @torch.no_grad()
 def _drawn_codes(
-    denoiser: Denoiser, variances: Tensor, shape: tuple[int, int], random: torch.Generator
+    denoiser: Denoiser,
+    variances: Tensor,
+    shape: tuple[int, int],
+    random: torch.Generator,
 ) -> Tensor:
     """Codes of variants: int64, shape (cases,)."""
     kept = torch.cumprod(1 - variances, dim=0)

@@ -80,7 +80,11 @@ _MOST: Final = 2.0**20
 
 
 def steps_event(
-    times: int, rate: float, multiplier: float, size: int, max_cases: int = 1
+    times: int,
+    rate: float,
+    multiplier: float,
+    size: int,
+    max_cases: int = 1,
 ) -> PrivacyEvent:
     """What ``times`` gradient steps of ``size`` weights cost; ``multiplier`` as of
     ``Descent.of``.
@@ -97,7 +101,9 @@ def steps_event(
 
 
 def least_multiplier(
-    event_at: Callable[[float], PrivacyEvent], target: Cost, beside: PrivacyEvent = FREE
+    event_at: Callable[[float], PrivacyEvent],
+    target: Cost,
+    beside: PrivacyEvent = FREE,
 ) -> float:
     """The least multiplier, up to two thousandths, whose event costs at most ``target`` together
     with ``beside``.
@@ -165,11 +171,18 @@ def _between(low: _Point, high: _Point, epsilon: float) -> float:
 
 @lru_cache(maxsize=64)
 def multiplier_for(
-    times: int, rate: float, size: int, max_cases: int, target: Cost, beside: PrivacyEvent = FREE
+    times: int,
+    rate: float,
+    size: int,
+    max_cases: int,
+    target: Cost,
+    beside: PrivacyEvent = FREE,
 ) -> float:
     """``least_multiplier`` of one phase of steps, remembered."""
     return least_multiplier(
-        lambda multiplier: steps_event(times, rate, multiplier, size, max_cases), target, beside
+        lambda multiplier: steps_event(times, rate, multiplier, size, max_cases),
+        target,
+        beside,
     )
 
 
@@ -196,7 +209,12 @@ def least_epsilon(delta: float) -> float:
     return math.log(1 / delta) / (int(_ORDERS[-1]) - 1)
 
 
-def reported_epsilon(rate: float, multiplier: float, steps: int, delta: float) -> float:
+def reported_epsilon(
+    rate: float,
+    multiplier: float,
+    steps: int,
+    delta: float,
+) -> float:
     """The epsilon at ``delta`` of ``steps`` Poisson samples of ``rate``, with Gaussian noise of
     ``multiplier`` times the clip on each sum (Mironov, Talwar, Zhang 2019, section 3.3; the
     conversion of Mironov 2017, proposition 3).
@@ -207,7 +225,12 @@ def reported_epsilon(rate: float, multiplier: float, steps: int, delta: float) -
 
 
 @cache
-def noise_multiplier(rate: float, steps: int, epsilon: float, delta: float) -> float:
+def noise_multiplier(
+    rate: float,
+    steps: int,
+    epsilon: float,
+    delta: float,
+) -> float:
     """The least multiplier at which ``epsilon`` is reported, to one part in a million;
     ``MOST_NOISE`` where none does.
     """

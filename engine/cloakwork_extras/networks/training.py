@@ -129,7 +129,12 @@ class Tape:
             factors.append(Factors(torch.cat(left, 1), torch.cat(right, 1)))
         return factors
 
-    def _note(self, layer: int, inputs: Tensor, outputs: Tensor) -> None:
+    def _note(
+        self,
+        layer: int,
+        inputs: Tensor,
+        outputs: Tensor,
+    ) -> None:
         self._inputs[layer].append(inputs.detach())
         self._outputs[layer].append(outputs)
 

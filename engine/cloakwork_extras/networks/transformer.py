@@ -92,7 +92,12 @@ class Schedule:
     rate: float
 
     @classmethod
-    def of(cls, options: TransformerOptions, units: int | None, mu: float) -> "Schedule":
+    def of(
+        cls,
+        options: TransformerOptions,
+        units: int | None,
+        mu: float,
+    ) -> "Schedule":
         """By the declared number of units, or ``UNITS``, and by what one of them moves the
         network's noise by, in deviations (``mu``); by ``options`` where they say so.
         """
@@ -166,7 +171,10 @@ class VariantTransformer(TrainsNetwork, VariantRelease[TransformerParams]):
     needs_delta: ClassVar[bool] = True
 
     def meet(
-        self, goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]
+        self,
+        goal: DifferentialPrivacy,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
     ) -> Offer[TransformerParams] | Refusal:
         """The tables at their part of the budget, and the least noise on the gradient steps that
         the accountant allows beside them.
@@ -193,7 +201,10 @@ class VariantTransformer(TrainsNetwork, VariantRelease[TransformerParams]):
         return _offered(target, tables, multiplier, facts, chosen, schedule)
 
     def meet_part(
-        self, part: PartOfGoal, facts: Facts, options: Options
+        self,
+        part: PartOfGoal,
+        facts: Facts,
+        options: Options,
     ) -> Offer[TransformerParams] | Refusal:
         """Tables and gradient steps that a unit moves by ``mu`` deviations altogether, and
         thresholds that spend ``delta``; each step is on everybody.
@@ -217,7 +228,11 @@ class VariantTransformer(TrainsNetwork, VariantRelease[TransformerParams]):
     def event(self, params: TransformerParams, facts: Facts) -> PrivacyEvent:
         """The tables, and the gradient steps."""
         trained = steps_event(
-            params.steps, params.rate, params.multiplier, params.size, params.max_cases
+            params.steps,
+            params.rate,
+            params.multiplier,
+            params.size,
+            params.max_cases,
         )
         return Composed(events=(VariantMarkov().event(params.markov, facts), trained))
 
@@ -250,7 +265,9 @@ class VariantTransformer(TrainsNetwork, VariantRelease[TransformerParams]):
         from cloakwork_extras.networks.prefix_network import learned_factors
 
         return measure_with(
-            params.markov, kernel, lambda remaining: learned_factors(params, remaining)
+            params.markov,
+            kernel,
+            lambda remaining: learned_factors(params, remaining),
         )
 
 
@@ -265,7 +282,12 @@ def _schedule(mu: float, facts: Facts, chosen: TransformerOptions) -> Schedule:
     return Schedule.of(chosen, facts.units_at_most, mu * math.sqrt(chosen.share))
 
 
-def _tables(mu: float, delta: float, facts: Facts, chosen: TransformerOptions) -> MarkovParams:
+def _tables(
+    mu: float,
+    delta: float,
+    facts: Facts,
+    chosen: TransformerOptions,
+) -> MarkovParams:
     """Those of ``variants/markov`` at what the network leaves of ``mu``."""
     # It is mu squared that is shared out, so a part of mu is by the root.
     left = mu * math.sqrt(1 - chosen.share)

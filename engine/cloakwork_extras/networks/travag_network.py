@@ -70,7 +70,12 @@ def _trained_decoder(params: OneHotParams, domain: Domain, kernel: Kernel) -> "D
     return Decoder(*shapes.split(update.average(weights), chosen_device())[2:])
 
 
-def _start(params: OneHotParams, shapes: Shapes, domain: Domain, seed: int) -> Floats:
+def _start(
+    params: OneHotParams,
+    shapes: Shapes,
+    domain: Domain,
+    seed: int,
+) -> Floats:
     """Weights of a decoder that decodes every code to the shares that are known."""
     # The last row, the offset, is the logarithm of the shares; all else there is zero.
     start = _with_rows(shapes, shapes.initial(seed, zeros=(3,)))
@@ -103,7 +108,10 @@ def _linear(weights: Tensor, values: Tensor) -> Tensor:
 
 
 def _trained_generator(
-    params: OneHotParams, domain: Domain, decoder: Decoder, kernel: Kernel
+    params: OneHotParams,
+    domain: Domain,
+    decoder: Decoder,
+    kernel: Kernel,
 ) -> "Adversary":
     """The second phase: the discriminator on real cases, the generator on the discriminator."""
     shapes = Shapes(discriminator_sizes(params))
@@ -146,7 +154,13 @@ class Adversary:
     of_generator: Adam
 
     @classmethod
-    def of(cls, params: OneHotParams, shapes: Shapes, decoder: Decoder, seed: int) -> "Adversary":
+    def of(
+        cls,
+        params: OneHotParams,
+        shapes: Shapes,
+        decoder: Decoder,
+        seed: int,
+    ) -> "Adversary":
         """With a generator that has not learned anything."""
         code, hidden = code_size(params), params.hidden
         generator = Shapes(((code + 1, hidden), (hidden + 1, code)))

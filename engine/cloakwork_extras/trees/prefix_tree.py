@@ -169,7 +169,10 @@ class PrefixTree(VariantRelease[TreeParams]):
     Params = TreeParams
 
     def meet(
-        self, goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]
+        self,
+        goal: DifferentialPrivacy,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
     ) -> Offer[TreeParams] | Refusal:
         """The least noise for the declared length, and thresholds that let little but real prefixes
         pass.
@@ -262,7 +265,10 @@ def singleton_delta(tree: NoisyTree, thresholds: tuple[int, ...]) -> float:
 
 
 def thresholds_hiding_singletons(
-    shape: tuple[Stage, ...], delta: float, max_cases: int, noise: NoiseKind
+    shape: tuple[Stage, ...],
+    delta: float,
+    max_cases: int,
+    noise: NoiseKind,
 ) -> tuple[int, ...]:
     """By stage, the least threshold that prefixes of one unit alone pass with probability at most
     ``delta``, all together.
@@ -273,7 +279,10 @@ def thresholds_hiding_singletons(
 
 
 def calibrate_tree(
-    goal: DifferentialPrivacy, facts: Facts, chosen: TreeOptions, noise: NoiseKind
+    goal: DifferentialPrivacy,
+    facts: Facts,
+    chosen: TreeOptions,
+    noise: NoiseKind,
 ) -> TreeParams:
     """The least noise that costs at most the goal's (epsilon, delta), with its thresholds."""
     m = facts.unit.max_cases

@@ -169,7 +169,11 @@ class ActivityOrder:
 
     @classmethod
     def from_events(
-        cls, row: Ints, code: Ints, position: Ints, shape: tuple[int, int]
+        cls,
+        row: Ints,
+        code: Ints,
+        position: Ints,
+        shape: tuple[int, int],
     ) -> "ActivityOrder":
         """From the sequence, the activity and the position of each event; ``shape``: (n, A)."""
         first, last = np.full(shape, _ABSENT), np.full(shape, -1)
@@ -259,7 +263,10 @@ class PublishedPrefixTree(VariantRelease[PublishedTreeParams]):
     Params = PublishedTreeParams
 
     def meet(
-        self, goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]
+        self,
+        goal: DifferentialPrivacy,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
     ) -> Offer[PublishedTreeParams] | Refusal:
         """The paper's form at the goal's epsilon, which is spent on every level."""
         chosen = PublishedTreeOptions.model_validate(options)
@@ -319,7 +326,10 @@ class PublishedSacofa(VariantRelease[PublishedSacofaParams]):
     Params = PublishedSacofaParams
 
     def meet(
-        self, goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]
+        self,
+        goal: DifferentialPrivacy,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
     ) -> Offer[PublishedSacofaParams] | Refusal:
         """The paper's form at the goal's epsilon, which is spent on every level."""
         chosen = PublishedSacofaOptions.model_validate(options)
@@ -393,7 +403,12 @@ def noisy_as_published(counts: Ints, epsilon: float, noise: Randomness) -> Ints:
     return np.asarray(np.maximum(counts + sign * magnitude, 0))
 
 
-def _draw_harmful(violations: Ints, epsilon: float, bound: int, noise: Randomness) -> Ints:
+def _draw_harmful(
+    violations: Ints,
+    epsilon: float,
+    bound: int,
+    noise: Randomness,
+) -> Ints:
     """Which harmful extensions get noise: random ones, until their violations add up to a number
     that the exponential mechanism draws.
 
@@ -411,7 +426,9 @@ def _draw_harmful(violations: Ints, epsilon: float, bound: int, noise: Randomnes
 
 
 def grow_as_published(
-    variants: RawVariants, params: PublishedTreeParams, noise: Randomness
+    variants: RawVariants,
+    params: PublishedTreeParams,
+    noise: Randomness,
 ) -> Measurement:
     """What the published tree releases."""
 

@@ -178,7 +178,10 @@ def _step_key(before: int, after: int, labels: tuple[str, ...]) -> tuple[int, tu
 
 
 def measure_steps(
-    kernel: Kernel, noise: AnswerNoise, length: int, alphabet: tuple[str, ...] | None
+    kernel: Kernel,
+    noise: AnswerNoise,
+    length: int,
+    alphabet: tuple[str, ...] | None,
 ) -> NoisySums:
     """How many cases take each step at least once, with noise, read as steps are asked for.
 
@@ -309,7 +312,10 @@ class SacofaParams(NoisyTree):
 
 
 def calibrate_sacofa(
-    goal: DifferentialPrivacy, facts: Facts, chosen: SacofaOptions, noise: NoiseKind
+    goal: DifferentialPrivacy,
+    facts: Facts,
+    chosen: SacofaOptions,
+    noise: NoiseKind,
 ) -> SacofaParams:
     """The least noise on the tree, and in proportion on the steps, that costs at most the goal's
     (epsilon, delta).
@@ -350,7 +356,10 @@ def calibrate_sacofa(
 
 
 def _least_noise(
-    goal: DifferentialPrivacy, facts: Facts, chosen: SacofaOptions, noise: NoiseKind
+    goal: DifferentialPrivacy,
+    facts: Facts,
+    chosen: SacofaOptions,
+    noise: NoiseKind,
 ) -> tuple[tuple[Stage, ...], Stage | None]:
     """The tree's stages and, where rules are measured, the steps', at the least noise."""
     m = facts.unit.max_cases
@@ -376,7 +385,10 @@ def hiding_thresholds(params: SacofaParams, part: float = 1.0) -> tuple[int, ...
     the delta set aside for it.
     """
     return thresholds_hiding_singletons(
-        params.shape, params.delta * SHARE_OF_DELTA * part, params.max_cases, params.noise
+        params.shape,
+        params.delta * SHARE_OF_DELTA * part,
+        params.max_cases,
+        params.noise,
     )
 
 
@@ -435,7 +447,10 @@ class Sacofa(VariantRelease[SacofaParams]):
     Params = SacofaParams
 
     def meet(
-        self, goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]
+        self,
+        goal: DifferentialPrivacy,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
     ) -> Offer[SacofaParams] | Refusal:
         """The least noise for the declared length and the rules that are to be measured, if any."""
         chosen = SacofaOptions.model_validate(options)
@@ -490,7 +505,8 @@ def _refuse_revealing_thresholds(chosen: SacofaOptions, params: SacofaParams) ->
 
 
 def _refuse_undeclared_activities(
-    params: SacofaParams, alphabet: tuple[str, ...]
+    params: SacofaParams,
+    alphabet: tuple[str, ...],
 ) -> Refusal | None:
     """Where activities are declared: rules may speak of these only."""
     undeclared = sorted(params.named_activities - set(alphabet))
@@ -544,10 +560,16 @@ class ExtensionSelector:
         """
         violations = self._rules.count_violations(candidates)
         kept = self._above_threshold(
-            candidates, violations == 0, self._params.harmless, FALSE_PER_PREFIX
+            candidates,
+            violations == 0,
+            self._params.harmless,
+            FALSE_PER_PREFIX,
         )
         is_harmful = self._above_threshold(
-            candidates, violations > 0, self._params.harmful, HARMFUL_FALSE_PER_PREFIX
+            candidates,
+            violations > 0,
+            self._params.harmful,
+            HARMFUL_FALSE_PER_PREFIX,
         )
         # Few of the harmful ones stay, and those that break fewer rules likelier.
         harmful = np.flatnonzero(is_harmful)

@@ -237,7 +237,10 @@ def grow_tree(kernel: Kernel, growth: TreeGrowth, keep: Keep) -> Tree:
 
 
 def _ask_declared(
-    growing: Growth, growth: TreeGrowth, paths: Ints, labels: tuple[str, ...]
+    growing: Growth,
+    growth: TreeGrowth,
+    paths: Ints,
+    labels: tuple[str, ...],
 ) -> Candidates:
     """Every extension of ``paths`` by a label or the END; at the last level, the END alone."""
     depth = paths.shape[1]
@@ -251,7 +254,10 @@ def _ask_declared(
 
 
 def _ask_occurring(
-    growing: Growth, growth: TreeGrowth, paths: Ints, labels: tuple[str, ...]
+    growing: Growth,
+    growth: TreeGrowth,
+    paths: Ints,
+    labels: tuple[str, ...],
 ) -> Candidates:
     """The extensions of ``paths`` that occur and reach the threshold; labels told for the first
     time get the next codes.
@@ -300,7 +306,9 @@ def _next_event(depth: int, *, only_end: bool) -> Query:
 
 
 def _select_prefixes(
-    candidates: Candidates, selected: Bools, growth: TreeGrowth
+    candidates: Candidates,
+    selected: Bools,
+    growth: TreeGrowth,
 ) -> tuple[TreeLevel, Ints]:
     """The level that results, and which candidates are its prefixes: those of the highest noisy
     counts, in their order.
@@ -330,7 +338,9 @@ MOST_EVENTS: Final = 50_000_000
 
 
 def consistent_variants(
-    tree: Tree, most_cases: int | None, randomness: Randomness
+    tree: Tree,
+    most_cases: int | None,
+    randomness: Randomness,
 ) -> tuple[list[tuple[str, ...]], Ints]:
     """Variants of a noisy tree, and whole counts that agree with one another: int64, at least 1.
 
@@ -387,7 +397,9 @@ def _has_leaf_below(levels: Sequence[TreeLevel]) -> list[Bools]:
 
 
 def _allocate_cases(
-    levels: Sequence[TreeLevel], has_leaf: Sequence[Bools], total: float
+    levels: Sequence[TreeLevel],
+    has_leaf: Sequence[Bools],
+    total: float,
 ) -> list[tuple[Floats, Floats]]:
     """Where on a line of ``total`` cases each leaf's begin, and how many there are."""
     # Of each prefix of the level above: where its cases start, and how many there are.
