@@ -1,6 +1,6 @@
 """Broken counterparts of mechanisms, under names of their own, and noise that repeats."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import pytest
@@ -14,11 +14,11 @@ from cloakwork.noise import reproducible
 from plan.fake_published import FakePublished
 
 
-def offering(offer: Any, **changed: Any) -> Any:
-    """The offer with other parameters."""
+def offering(offer: Any, changed: Callable[[Any], dict[str, Any]]) -> Any:
+    """The offer, if it is one, with other parameters."""
     if not isinstance(offer, Offer):
         return offer
-    return Offer(offer.params.model_copy(update=changed), offer.why)
+    return Offer(offer.params.model_copy(update=changed(offer.params)), offer.why)
 
 
 class NoThreshold(VariantThreshold):
@@ -27,7 +27,7 @@ class NoThreshold(VariantThreshold):
     name: ClassVar[str] = "variants/no-threshold"
 
     def meet(self, *given: Any) -> Any:
-        return offering(super().meet(*given), tau=1)
+        return offering(super().meet(*given), lambda _: {"tau": 1})
 
 
 class TenthOfTheNoise(VariantThreshold):
@@ -36,8 +36,7 @@ class TenthOfTheNoise(VariantThreshold):
     name: ClassVar[str] = "variants/a-tenth"
 
     def meet(self, *given: Any) -> Any:
-        offer = super().meet(*given)
-        return offering(offer, scale=offer.params.scale / 10)
+        return offering(super().meet(*given), lambda params: {"scale": params.scale / 10})
 
 
 class QuietTimes(TimestampLaplace):
@@ -46,9 +45,11 @@ class QuietTimes(TimestampLaplace):
     name: ClassVar[str] = "timestamps/quiet"
 
     def offer(self, *given: Any) -> Any:
-        offer = super().offer(*given)
         scales = ("start_scale", "gap_scale")
-        return offering(offer, **{name: getattr(offer.params, name) / 5 for name in scales})
+        return offering(
+            super().offer(*given),
+            lambda params: {name: getattr(params, name) / 5 for name in scales},
+        )
 
 
 class RawCounts(FakePublished):
