@@ -198,6 +198,14 @@ def test_slots_of_a_week():
     assert clock.steps(clock.local(steps)).tolist() == steps.tolist()
 
 
+def test_the_steps_of_a_window_lie_in_it():
+    """Of one that holds none, the first behind its start, twice."""
+    clock = Clock.of(Grid(UNIX_EPOCH, timedelta(minutes=7)))
+    for minutes, steps in ((30, (2, 4)), (9, (2, 2)), (28, (2, 4))):
+        ends = [UNIX_EPOCH + timedelta(minutes=each) for each in (8, minutes)]
+        assert clock.inside(Window(start=ends[0], end=ends[1])) == steps
+
+
 @pytest.mark.parametrize("hours", [-11, 0, 1, 13])
 def test_a_clock_of_days_counts_local_ones(hours):
     zone = timezone(timedelta(hours=hours))
