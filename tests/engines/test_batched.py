@@ -28,6 +28,7 @@ from cloakwork.noise import reproducible
 from cloakwork.plan.model import Plan
 from cloakwork.run.prepare import SourceFigures, prepared_log
 from cloakwork.run.run import Run, finished
+from cloakwork.run.search_cache import SearchCache
 from log_equality import assert_same_log
 
 R = TypeVar("R")
@@ -59,38 +60,49 @@ def plan_of(name: str) -> Plan:
     return cloakwork.make_plan(cloakwork.load_policy(ROOT / "policies" / f"{name}.yaml"))
 
 
-def released(plan: Plan, log: EventLog, engine: Engine) -> EventLog:
-    """The cases of a release in their order, drawn from a fixed seed."""
-    noise = reproducible(11)
-    unit = plan.facts.unit.attribute
-    opened = engine.open(log, partial(prepared_log, plan=plan), unit, SourceFigures()).log
-    made, _ = Run(plan=plan, engine=engine, noise=noise).steps(opened)
-    parts = finished(made, plan, engine, noise).batches()
-    flat = pl.concat([part.to_polars() for part in parts])
-    return EventLog.from_polars(flat)
+@pytest.fixture(scope="module")
+def searches(tmp_path_factory: pytest.TempPathFactory) -> SearchCache:
+    """What was found for a summary need not be searched again for an equal one."""
+    return SearchCache(tmp_path_factory.mktemp("searches"), bytes(32))
+
+
+Released = Callable[[str, Engine], EventLog]
 
 
 @pytest.fixture(scope="module")
-def in_memory(small: EventLog) -> Callable[[str], EventLog]:
-    """What the engine in memory releases of ``small`` under a policy, made once for each."""
+def released(small: EventLog, searches: SearchCache) -> Released:
+    """The cases of a release of ``small`` in their order, drawn from a fixed seed."""
 
-    @cache
-    def made(name: str) -> EventLog:
-        return released(plan_of(name), small, MemoryEngine())
+    def made(name: str, engine: Engine) -> EventLog:
+        plan, noise = plan_of(name), reproducible(11)
+        unit = plan.facts.unit.attribute
+        opened = engine.open(small, partial(prepared_log, plan=plan), unit, SourceFigures()).log
+        run = Run(plan=plan, engine=engine, noise=noise, searches=searches)
+        parts = finished(run.steps(opened)[0], plan, engine, noise).batches()
+        return EventLog.from_polars(pl.concat([part.to_polars() for part in parts]))
 
     return made
+
+
+@pytest.fixture(scope="module")
+def in_memory(released: Released) -> Callable[[str], EventLog]:
+    """What the engine in memory releases under a policy, made once for each."""
+    return cache(lambda name: released(name, MemoryEngine()))
 
 
 @pytest.mark.parametrize("batches", [1, 9, *[60] * LONG])
 @pytest.mark.parametrize("name", SOME_POLICIES)
 def test_every_engine_releases_the_same(
-    small: EventLog, in_memory: Callable[[str], EventLog], name: str, batches: int
+    small: EventLog,
+    in_memory: Callable[[str], EventLog],
+    released: Released,
+    name: str,
+    batches: int,
 ) -> None:
     """Decisions, noise, ids and order: with the same seed, whatever the batches and parts."""
-    plan = plan_of(name)
     events = small.events.height
     engine = LocalEngine(batch_events=max(1, events // batches), part_events=events // 3)
-    assert_same_log(in_memory(name), released(plan, small, engine))
+    assert_same_log(in_memory(name), released(name, engine))
 
 
 class Twice:
@@ -103,12 +115,12 @@ class Twice:
 
 
 def test_a_task_that_runs_again_draws_the_same(
-    small: EventLog, in_memory: Callable[[str], EventLog]
+    in_memory: Callable[[str], EventLog], released: Released
 ) -> None:
     """Of two attempts exactly one counts, and both write the same."""
-    plan = plan_of("kanon-dp-timestamps")
     again = LocalEngine(executor=Twice(), batch_events=400, part_events=800)
-    assert_same_log(in_memory("kanon-dp-timestamps"), released(plan, small, again))
+    name = "kanon-dp-timestamps"
+    assert_same_log(in_memory(name), released(name, again))
 
 
 def batched(log: EventLog, unit: str | None = None) -> tuple[LocalEngine, BatchedLog]:
@@ -222,12 +234,14 @@ def test_a_log_without_cases(small: EventLog) -> None:
     assert shuffled.events.schema == small.events.schema
 
 
-def test_a_release_in_batches_is_checked_and_counted(small: EventLog) -> None:
+def test_a_release_in_batches_is_checked_and_counted(
+    small: EventLog, searches: SearchCache
+) -> None:
     """``execute`` from end to end; its figures are those of memory."""
     plan = plan_of("kanon-dp-timestamps")
     on_disk = LocalEngine(executor=InThisProcess(), batch_events=300, part_events=700)
     releases = [
-        Run(plan=plan, noise=reproducible(4), engine=engine).release(small, None)
+        Run(plan=plan, noise=reproducible(4), engine=engine, searches=searches).release(small, None)
         for engine in (MemoryEngine(), on_disk)
     ]
     first, second = releases

@@ -304,7 +304,11 @@ def judge_times(
     columns: list[TimeColumn] = []
     for name in found:
         values = values_of(table, name)
-        varies = None if cases is None else _share_varying(values, cases)
+        varies = None
+        if cases is not None:
+            pairs = pl.DataFrame({"case": cases, "value": values}).drop_nulls()
+            several = _cases_of_several(pairs)["found"] > 1
+            varies = float(several.mean() or 0.0) if len(several) else None  # type: ignore[arg-type]
         has_gaps = 20 * values.null_count() > len(values)
         columns.append(TimeColumn(name, _has_clock(values), varies, has_gaps))
     named_else = [each for each in columns if each.is_birth]
@@ -340,13 +344,6 @@ def _none_found(others: Sequence[TimeColumn]) -> str:
         listed = ", ".join(f"'{shown(each.name)}'" for each in others[:6])
         said += f" ({listed} is named for something else)"
     return said
-
-
-def _share_varying(values: pl.Series, cases: pl.Series) -> float | None:
-    several = _cases_of_several(pl.DataFrame({"case": cases, "value": values}).drop_nulls())
-    if several.is_empty():
-        return None
-    return float((several["found"] > 1).mean() or 0.0)  # type: ignore[arg-type]
 
 
 def _has_clock(values: pl.Series) -> bool:

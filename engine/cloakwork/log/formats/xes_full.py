@@ -214,7 +214,15 @@ class LogXml:
                 f"a <{element}> element has no {missing}", f"give it a {missing}, or remove it"
             )
         scope: Scope = "event" if self._place == "event" else "trace"
-        settled = self._kind_of(scope, key, kind)
+        if self._collector is None:
+            return
+        self.irregular.reserved += scope == "event" and key.startswith(CASE_PREFIX)
+        # The kind that it is read as, None where it is not read: asked once for each.
+        attribute = (scope, key, kind)
+        if attribute not in self._settled:
+            full = self._collector.name_of(scope, key)
+            self._settled[attribute] = self._collector.kind_of(full, kind) if full else None
+        settled = self._settled[attribute]
         if settled is None:
             return
         # A character has 4 bytes at most: short values need not be encoded to be judged.
@@ -227,22 +235,6 @@ class LogXml:
         values.rows.append(self.events - 1 if scope == "event" else self.traces - 1)
         values.values.append(value)
         values.lines.append(self._parser.CurrentLineNumber)
-
-    def _kind_of(
-        self,
-        scope: Scope,
-        key: str,
-        declared: Kind,
-    ) -> Kind | None:
-        """The kind that an attribute is read as; None for one that is not read."""
-        if self._collector is None:
-            return None
-        self.irregular.reserved += scope == "event" and key.startswith(CASE_PREFIX)
-        attribute = (scope, key, declared)
-        if attribute not in self._settled:
-            name = self._collector.name_of(scope, key)
-            self._settled[attribute] = self._collector.kind_of(name, declared) if name else None
-        return self._settled[attribute]
 
     def _hand_over(self) -> None:
         """Hand what was found since the last time to the collector."""
