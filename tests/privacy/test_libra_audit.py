@@ -19,7 +19,10 @@ from cloakwork_extras.libra import LibraParams, VariantLibra
 from measuring import release
 
 LIBRA = VariantLibra()
-RUNS, OTHERS = 8_000, 120
+RUNS, OTHERS = 4_000, 120
+"""Half the noise proves an epsilon of 1.4 where 1 is claimed; a sample of everybody, which shows
+least, 1.1.
+"""
 EPSILON, DELTA = 1.0, 1e-2
 FIXED = [HalfLine(1, upper=True), HalfLine(0, upper=False)]
 SELECTED = [HalfLine(OTHERS + 1, upper=True), HalfLine(OTHERS, upper=False)]
@@ -121,7 +124,7 @@ def test_a_unit_more_on_a_selected_variant_is_covered() -> None:
 
 def test_a_unit_of_three_cases_is_covered_where_it_is_assumed() -> None:
     """And found where it is taken for one."""
-    assert audit(3, params_of(3, rate=1), others=3 * OTHERS, runs=5_000).passed
+    assert audit(3, params_of(3, rate=1), others=3 * OTHERS).passed
     assert not audit(3, params_of(1, rate=1)).passed
 
 
@@ -144,7 +147,7 @@ def test_too_little_noise_is_found() -> None:
 
 def test_samples_that_are_not_added_up_are_found() -> None:
     """Five at the noise of one."""
-    assert not audit(1, uncounted_samples(params_of(rate=1)), runs=5_000).passed
+    assert not audit(1, uncounted_samples(params_of(rate=1))).passed
 
 
 def test_a_sample_that_holds_everybody_is_found() -> None:

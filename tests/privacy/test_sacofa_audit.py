@@ -114,7 +114,7 @@ def seen(cases: int, given: SacofaParams, noise: Noise) -> Callable[[int], NDArr
 
 WIDE = 0.1
 """A delta at which the claim is audited too: it is charged next to no epsilon there, and small
-faults show best.
+faults show best: half the noise proves 0.25 in 4,000 runs where 0.14 is charged.
 """
 
 
@@ -133,7 +133,7 @@ def audit(given: SacofaParams, claimed: SacofaParams, delta: float = WIDE) -> Au
     return empirical_epsilon(
         more,
         less,
-        runs=10_000,
+        runs=4_000,
         delta=delta,
         claim=claim,
         events=events if delta == WIDE else half_lines,
@@ -179,6 +179,8 @@ def test_stated_rules_leave_the_whole_budget_to_the_tree() -> None:
 def rare(given: SacofaParams) -> AuditResult:
     """A case alone among fifty others, with steps that nobody else takes; the outcome is how many
     steps are allowed.
+
+    200 runs prove 2.4 of steps that are counted without noise.
     """
     others, noise = {("a", "b"): 50}, reproducible(1)
 
@@ -200,7 +202,7 @@ def rare(given: SacofaParams) -> AuditResult:
     return empirical_epsilon(
         allowed(others | {LETTERS: 1}),
         allowed(others),
-        runs=2_000,
+        runs=200,
         delta=DELTA,
         claim=EPSILON,
         events=events,
@@ -237,6 +239,8 @@ def undeclared(delta: float = 0.02, **options: object) -> SacofaParams:
 def hidden(given: SacofaParams) -> AuditResult:
     """A case of nine activities that nobody else has, present or not; the outcome is how many
     prefixes are kept.
+
+    A threshold that hides nobody shows in every second run: 300 prove an epsilon of 1.8.
     """
     noise = reproducible(1)
 
@@ -248,7 +252,7 @@ def hidden(given: SacofaParams) -> AuditResult:
 
     events = [HalfLine(1, upper=True), HalfLine(0, upper=False)]
     return empirical_epsilon(
-        kept({LETTERS: 1}), kept({}), runs=800, delta=given.delta, claim=EPSILON, events=events
+        kept({LETTERS: 1}), kept({}), runs=300, delta=given.delta, claim=EPSILON, events=events
     )
 
 
