@@ -16,8 +16,9 @@ import pytest
 from cloakwork.errors import MechanismError
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.mechanisms.attributes.redact import Redact
-from conftest import EXAMPLES, ROOT, Said
+from conftest import ROOT, Said
 from counterexamples.small import small_log, small_policy
+from counterexamples.test_what_verify_says import POLICY
 from forked import Forks
 
 Cloakwork = Callable[..., Said]
@@ -233,13 +234,12 @@ def test_what_came_to_nothing_is_no_release(
     def fails(*_: Any) -> None:
         raise MechanismError("attributes/redact", "cannot")
 
-    book = str(tmp_path / "ledger.db")
-    log = EXAMPLES / "hospital.xes.gz"
+    book, policy = str(tmp_path / "ledger.db"), tmp_path / "kanon.yaml"
+    policy.write_text(POLICY.format(name="kanon", version="1.0.0"))
+    log = small_log(tmp_path)
     with monkeypatch.context() as patched:
         patched.setattr(Redact, "rewrite", fails)
-        said = cloakwork(
-            "apply", "kanon-control-flow", log, "--out", tmp_path / "r", "--ledger", book
-        )
+        said = cloakwork("apply", policy, log, "--out", tmp_path / "r", "--ledger", book)
     assert said.code == 1, said.err
     shown = cloakwork("ledger", "show", "--ledger", book).out
     assert "0 releases, and 1 failed" in shown

@@ -14,7 +14,11 @@ from typing import Any
 import pytest
 
 from conftest import Said
-from counterexamples.test_what_verify_says import Cloakwork, release  # noqa: F401 - a fixture
+from counterexamples.test_what_verify_says import (  # noqa: F401 - fixtures
+    Cloakwork,
+    first_release,
+    release,
+)
 
 PARTS = ["log.xes", "plan.json", "statement.json"]
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import cloakwork as cloakwork_api
 from cloakwork.ledger import advisories
 from cloakwork.ledger.advisories import Advisory
 from cloakwork.log.eventlog import EventLog
@@ -38,17 +39,37 @@ spec:
 """
 
 
-@pytest.fixture
-def release(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> Callable[..., Path]:
-    """Make a release, of one policy or another, by one key or another."""
+@pytest.fixture(scope="session")
+def first_release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that holds a log, a release of it, the ledger and the home of its key."""
+    folder = tmp_path_factory.mktemp("verified")
     rows = [
         f"{case},{event},2024-01-0{case % 5 + 1}T0{n}:00:00Z"
         for case in range(12)
         for n, event in enumerate("abc")
     ]
-    (tmp_path / "log.csv").write_text(
+    (folder / "log.csv").write_text(
         "\n".join(["case:concept:name,concept:name,time:timestamp", *rows]) + "\n"
     )
+    policy = folder / "policy.yaml"
+    policy.write_text(POLICY.format(name="clinic-share", version="1.0.0"))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("CLOAKWORK_HOME", str(folder / "home"))
+        ledger = f"sqlite:///{folder / 'ledger.db'}"
+        cloakwork_api.release(policy, folder / "log.csv", folder / "release", ledger=ledger)
+    return folder
+
+
+@pytest.fixture
+def release(
+    cloakwork: Cloakwork, tmp_path: Path, ledger: str, own_home: Path, first_release: Path
+) -> Callable[..., Path]:
+    """Make a release, of one policy or another, by one key or another; the first of them is a copy,
+    with its ledger and key.
+    """
+    shutil.copytree(first_release / "home", own_home, dirs_exist_ok=True)
+    for name in ("log.csv", "ledger.db"):
+        shutil.copy(first_release / name, tmp_path)
 
     def make(
         folder: str = "release", name: str = "clinic-share", version: str = "1.0.0", *options: str
@@ -56,6 +77,8 @@ def release(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> Callable[..., 
         policy = tmp_path / f"{name}-{version}.yaml"
         policy.write_text(POLICY.format(name=name, version=version))
         out = tmp_path / folder
+        if policy.name == "clinic-share-1.0.0.yaml" and not options:
+            return shutil.copytree(first_release / "release", out)
         said = cloakwork(
             "apply",
             policy,
@@ -334,7 +357,11 @@ def test_apply_verifies_what_it_wrote(
 
 
 def test_the_demo_ends_with_a_verify_line_that_can_be_typed_again(
-    cloakwork: Cloakwork, release: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cloakwork: Cloakwork,
+    release: Any,
+    tmp_path: Path,
+    own_home: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """``make demo`` keeps keys of its own; the line that it prints must work without knowing
     that.
@@ -343,8 +370,10 @@ def test_the_demo_ends_with_a_verify_line_that_can_be_typed_again(
         ["make", "-n", "demo"], cwd=ROOT, check=True, capture_output=True, text=True
     ).stdout
     lines = re.findall(r'cloakwork verify [^"\n]+', told)
-    monkeypatch.setenv("CLOAKWORK_HOME", str(tmp_path / ".venv" / "demo-keys"))
-    release("demo-release")
+    made = release("demo-release")
+    assert cloakwork("verify", made).code == 0
+    (tmp_path / ".venv").mkdir()
+    own_home.rename(tmp_path / ".venv" / "demo-keys")
     monkeypatch.setenv("CLOAKWORK_HOME", str(tmp_path / "elsewhere"))
     monkeypatch.chdir(tmp_path)
 

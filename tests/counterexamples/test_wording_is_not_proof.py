@@ -3,6 +3,7 @@ foreign word is believed.
 """
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +18,24 @@ from cloakwork.plan.policies import load_shipped
 from conftest import EXAMPLES
 
 
+@pytest.fixture(scope="module")
+def first_release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A release of the shipped example, in a folder beside the home of its key."""
+    folder = tmp_path_factory.mktemp("wording")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("CLOAKWORK_HOME", str(folder / "home"))
+        plan = make_plan(load_shipped("kanon-dp-timestamps"))
+        ledger = f"sqlite:///{folder / 'ledger.db'}"
+        release = cloakwork.apply(plan, EXAMPLES / "hospital.xes.gz", ledger=ledger)
+        cloakwork.publish(release, folder / "out")
+    return folder
+
+
 @pytest.fixture
-def released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A release of the shipped example, signed with a key of its own."""
-    monkeypatch.setenv("CLOAKWORK_HOME", str(tmp_path / "home"))
-    plan = make_plan(load_shipped("kanon-dp-timestamps"))
-    release = cloakwork.apply(
-        plan, EXAMPLES / "hospital.xes.gz", ledger=f"sqlite:///{tmp_path / 'ledger.db'}"
-    )
-    return cloakwork.publish(release, tmp_path / "out").folder
+def released(first_release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the release, signed with the user's own key."""
+    monkeypatch.setenv("CLOAKWORK_HOME", str(first_release / "home"))
+    return shutil.copytree(first_release / "out", tmp_path / "out")
 
 
 def reworded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ Draws of audits are seeded: what is found is found in every run.
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import polars as pl
 import pytest
@@ -17,15 +18,14 @@ from cloakwork.base.facts import Facts
 from cloakwork.engines.measured import measured_of
 from cloakwork.errors import MechanismError, PlanUnsound
 from cloakwork.evaluation.dp_audit import AuditResult, HalfLine, empirical_epsilon
-from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Books, Kernel, Laplace
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA, VariantCounts
-from cloakwork.mechanisms.base import Offer
 from cloakwork.noise import Noise, reproducible, secret
 from cloakwork_extras.dfg import DfgLaplace, DfgParams, DirectlyFollows, measure_steps
 from cloakwork_extras.dfg_table import directly_follows_graph
 from contracts.sample_logs import log_of
+from privacy.sources import Changed, offered
 
 EPSILON, MOST = 1.0, 4
 RUNS = 4000
@@ -112,20 +112,7 @@ def test_a_person_keeps_as_many_cases_as_declared() -> None:
     assert found.filter(pl.col("source").is_null())["count"].item() == 1
 
 
-class HalfTheNoise:
-    """A source of noise that draws half of what it is asked for."""
-
-    def __init__(self, source: Noise) -> None:
-        self.source = source
-
-    def laplace_values(self, scale: float, size: int) -> Ints:
-        return self.source.laplace_values(scale / 2, size)
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self.source, name)
-
-
-def audit(graph: DirectlyFollows, noise: Noise | None = None) -> AuditResult:
+def audit(graph: DirectlyFollows, noise: Any = None) -> AuditResult:
     """One log with the long case more than the other, told apart by the pair on which all its steps
     fall.
     """
@@ -163,20 +150,16 @@ def test_broken_counterparts_are_found(broken: dict[str, float]) -> None:
 def test_noise_that_is_half_of_what_is_asked_for_is_found() -> None:
     """No book shows what a source draws; the audit does."""
     honest = DirectlyFollows.for_epsilon(EPSILON, ("a",), MOST)
-    assert not audit(honest, HalfTheNoise(reproducible(1))).passed
+    assert not audit(honest, Changed(0.5)).passed
 
 
 LAPLACE = DfgLaplace()
 
 
-def offered(facts: Facts, delta: float) -> DfgParams:
+def params(facts: Facts, delta: float) -> DfgParams:
     """What the mechanism offers for four steps a case."""
-    goal = DifferentialPrivacy(
-        kind="differential-privacy", epsilon=EPSILON, delta=delta, over=("control-flow",)
-    )
-    offer = LAPLACE.offer(goal, facts, {"most_steps": MOST})
-    assert isinstance(offer, Offer)
-    return offer.params
+    found: DfgParams = offered("dfg/laplace", EPSILON, delta, facts, most_steps=MOST)
+    return found
 
 
 def steps_kept(
@@ -214,7 +197,7 @@ def test_steps_of_one_case_alone_are_covered_by_delta(variant: tuple[str, ...]) 
     """No activities declared: four different steps, or all on one; they pass the threshold with
     probability at most delta.
     """
-    given = offered(Facts(), 0.02)
+    given = params(Facts(), 0.02)
     assert alone(given, variant).passed
 
 
@@ -222,8 +205,8 @@ def test_a_threshold_that_hides_nobody_is_found() -> None:
     """The one that suffices where every step is counted, declared or not; half of it is refused,
     since all the steps of one unit reach it without any noise.
     """
-    every = offered(Facts(alphabet=("a", "b")), 0.02)
-    honest = offered(Facts(), 0.02)
+    every = params(Facts(alphabet=("a", "b")), 0.02)
+    honest = params(Facts(), 0.02)
     counterpart = honest.model_copy(update={"tau": max(every.tau, MOST + 1)})
     assert not alone(counterpart, ("x", "y", "z")).passed
     assert cost(LAPLACE.step(counterpart, Facts()).event, 0.02).epsilon > EPSILON
@@ -234,7 +217,7 @@ def test_a_threshold_that_hides_nobody_is_found() -> None:
 def test_the_noise_of_the_mechanism_is_that_of_the_table() -> None:
     """So that the audit of the table holds for it."""
     given, table = (
-        offered(Facts(alphabet=("a",)), 0.0),
+        params(Facts(alphabet=("a",)), 0.0),
         DirectlyFollows.for_epsilon(EPSILON, ("a",), MOST),
     )
     assert (given.scale, given.sensitivity) == (table.scale, MOST)

@@ -219,7 +219,11 @@ def test_times_keep_their_claim_and_a_fortieth_of_the_noise_is_found(row: Row) -
 
 
 @pytest.mark.parametrize(("name", "kind"), PUBLISHED.items())
-def test_what_is_published_only_is_found_out(name: str, kind: str) -> None:
+def test_what_is_published_only_is_found_out(
+    name: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # One case below the threshold sacofa's variant is never released: the place must be right.
+    monkeypatch.setattr("cloakwork.evaluation.pairs._TRIALS", 15)
     facts = {key: getattr(CONTROL_FLOW_FACTS, key) for key in CONTROL_FLOW_FACTS.model_fields_set}
     prepared = prepare(name, epsilon=EPSILON, delta=DELTA, **facts)
     runner = drawing(reproducible(2), prepared)

@@ -29,25 +29,13 @@ from extras.networks.small_networks import (
     sums_of,
 )
 from kernel.small import Silent, measured
+from privacy.sources import Changed
 
 pytestmark = [needs_torch, pytest.mark.usefixtures(few_chains.__name__)]
 
 BASE = [("a", "b"), ("a",)]
 WORST = {"unique": ("rare",), "longest": ("c",) * 6}
 """Variants of the declared domain that nobody else follows."""
-
-
-class Quieter:
-    """A source of noise whose Gaussian noise is a part of what is asked for."""
-
-    def __init__(self, part):
-        self.part, self.source = part, reproducible(15)
-
-    def gaussian_values(self, sigma, size):
-        return self.source.gaussian_values(sigma * self.part, size)
-
-    def __getattr__(self, name):
-        return getattr(self.source, name)
 
 
 def params(name, **options):
@@ -107,7 +95,7 @@ def test_steps_keep_the_claim_and_half_the_noise_is_found(name, case):
     given = params(name)
     allowed = GOAL.epsilon - cost(domain_event(given), 0.0).epsilon
     assert 0.6 * allowed < audited(name, given, WORST[case]) <= allowed
-    assert audited(name, given, WORST[case], Quieter(0.5)) > GOAL.epsilon
+    assert audited(name, given, WORST[case], Changed(0.5, reproducible(15))) > GOAL.epsilon
 
 
 @pytest.mark.parametrize("name", NAMES)

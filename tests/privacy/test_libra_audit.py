@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from cloakwork.accounting.events import cost
 from cloakwork.base.facts import Facts, Unit
 from cloakwork.evaluation.dp_audit import AuditResult, HalfLine, empirical_epsilon, half_lines
-from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.mechanisms.base import Offer
 from cloakwork.noise import Noise, reproducible
 from cloakwork_extras.libra import LibraParams, VariantLibra
 from measuring import release
+from privacy.sources import offered
 
 LIBRA = VariantLibra()
 RUNS, OTHERS = 4_000, 120
@@ -32,15 +31,10 @@ def params_of(max_cases: int = 1, rate: float = 0.5) -> LibraParams:
     """What is offered for one sample; the test of relevance is off, so that every noisy count
     shows.
     """
-    goal = DifferentialPrivacy(
-        kind="differential-privacy", epsilon=EPSILON, delta=DELTA, over=("control-flow",)
-    )
     facts = Facts(unit=Unit(attribute="case:person", max_cases=max_cases))
-    answer = LIBRA.offer(
-        goal, facts, {"rho": 1, "selection_share": 0.1, "rate": rate, "samples": 1}
-    )
-    assert isinstance(answer, Offer)
-    return answer.params
+    options = {"rho": 1, "selection_share": 0.1, "rate": rate, "samples": 1}
+    found: LibraParams = offered("variants/libra", EPSILON, DELTA, facts, **options)
+    return found
 
 
 def estimates(

@@ -29,7 +29,6 @@ from cloakwork.base.facts import Facts, Unit
 from cloakwork.engines.measured import measured_of
 from cloakwork.errors import PlanUnsound
 from cloakwork.evaluation.dp_audit import AuditResult, HalfLine, empirical_epsilon
-from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import (
     Books,
     Cases,
@@ -43,7 +42,6 @@ from cloakwork.kernel import (
     vectors_of,
 )
 from cloakwork.kernel.vectors import Sums
-from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.variants import chain, markov, markov_params
 from cloakwork.mechanisms.variants.markov import VariantMarkov
 from cloakwork.mechanisms.variants.markov_params import (
@@ -55,7 +53,7 @@ from cloakwork.mechanisms.variants.markov_params import (
 )
 from cloakwork.noise import Noise, reproducible
 from measuring import Release, release
-from privacy.sources import CONFIDENCE, Changed
+from privacy.sources import CONFIDENCE, Changed, offered
 
 RUNS = 80
 EPSILON, DELTA = 1.0, 1e-2
@@ -117,15 +115,10 @@ def others() -> list[tuple[str, ...]]:
 
 def params(counterpart: Counterpart = lambda honest: honest, max_cases: int = 1) -> MarkovParams:
     """What the mechanism offers, or a counterpart of it."""
-    goal = DifferentialPrivacy(
-        kind="differential-privacy", epsilon=EPSILON, delta=DELTA, over=("control-flow",)
-    )
     facts = Facts(
         alphabet=ALPHABET, longest_case=5, unit=Unit(attribute="case:owner", max_cases=max_cases)
     )
-    offer = VariantMarkov().offer(goal, facts, {})
-    assert isinstance(offer, Offer)
-    return counterpart(offer.params)
+    return counterpart(offered("variants/markov", EPSILON, DELTA, facts))
 
 
 def summary(cases: list[tuple[str, ...]]) -> pl.DataFrame:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from cloakwork.accounting.events import cost
-from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.arrays import Floats
 from cloakwork.base.costs import Composed, Cost, EpsilonDelta
 from cloakwork.base.facts import Facts
 from cloakwork.errors import PlanUnsound
@@ -42,6 +42,7 @@ from cloakwork.mechanisms.variants.markov_params import (
     transitions_of,
 )
 from cloakwork.noise import Noise, reproducible
+from privacy.sources import Changed
 
 RUNS = 10_000
 EPSILON, DELTA = 4.0, 1e-2
@@ -170,20 +171,9 @@ def selecting() -> markov_params.Selection:
     return found
 
 
-class Louder:
-    """A source of noise that draws so many times what it is asked for."""
-
-    def __init__(self, source: Noise, times: float) -> None:
-        self.source, self.times = source, times
-
-    def gaussian_values(self, sigma: float, size: int) -> Ints:
-        return self.source.gaussian_values(sigma * self.times, size)
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self.source, name)
-
-
-def found(cases: int, selection: markov_params.Selection, noise: Louder) -> Callable[[int], Floats]:
+def found(
+    cases: int, selection: markov_params.Selection, noise: Changed
+) -> Callable[[int], Floats]:
     """Whether an activity that ``cases`` cases hold, each alone, is selected: 1 or 0; each activity
     is a run of its own.
     """
@@ -212,7 +202,7 @@ def audit_selection(
 ) -> AuditResult:
     """One case more that holds the activity, with so many times the noise."""
     events = [HalfLine(1, upper=True), HalfLine(0, upper=False)]
-    noise = Louder(reproducible(1), times)
+    noise = Changed(times)
     here, there = (found(cases, drawn, noise) for cases in (after, before))
     return empirical_epsilon(here, there, runs=RUNS, claim=claim, delta=delta, events=events)
 
@@ -233,4 +223,4 @@ def test_an_activity_of_one_case_is_covered_by_delta_and_found_in_more_noise() -
     assert audit_selection(0, 1, selecting(), DELTA, EPSILON).passed
     assert not audit_selection(0, 1, selecting(), DELTA, EPSILON, times=5.0).passed
     with pytest.raises(PlanUnsound, match="hides no key"):
-        found(1, selecting().model_copy(update={"tau": 1}), Louder(reproducible(1), 1.0))(9)
+        found(1, selecting().model_copy(update={"tau": 1}), Changed(1.0))(9)

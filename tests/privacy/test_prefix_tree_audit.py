@@ -21,10 +21,8 @@ from cloakwork.base.costs import Composed, EpsilonDelta
 from cloakwork.base.facts import Facts, Unit
 from cloakwork.engines.measured import measured_of
 from cloakwork.evaluation.dp_audit import AuditResult, HalfLine, empirical_epsilon, half_lines
-from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import ONE, Measured
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
-from cloakwork.mechanisms.base import Offer
 from cloakwork.noise import Noise, reproducible
 from cloakwork_extras.trees.prefix_tree import PrefixTree, TreeParams
 from cloakwork_extras.trees.tree import (
@@ -39,6 +37,7 @@ from cloakwork_extras.trees.tree import (
 )
 from conftest import in_long_form
 from measuring import kernel_on, release
+from privacy.sources import Changed, offered
 
 EPSILON, DELTA = 1.0, 1e-3
 LENGTH = 9
@@ -48,12 +47,8 @@ LONGEST = ("a",) * LENGTH
 
 def params(facts: Facts, delta: float = DELTA, **options: object) -> TreeParams:
     """What the mechanism offers at the audited budget."""
-    goal = DifferentialPrivacy(
-        kind="differential-privacy", epsilon=EPSILON, delta=delta, over=("control-flow",)
-    )
-    offer = TREE.offer(goal, facts, options)
-    assert isinstance(offer, Offer)
-    return offer.params
+    found: TreeParams = offered("variants/prefix-tree", EPSILON, delta, facts, **options)
+    return found
 
 
 def facts(max_cases: int = 1, alphabet: tuple[str, ...] | None = ("a",)) -> Facts:
@@ -173,27 +168,11 @@ def test_half_the_noise_is_found(noise: str) -> None:
     assert not audit_wide(at_scale(given, given.shape[0].scale / 2), given, runs=runs).passed
 
 
-class HalfNoise:
-    """A source that draws half the noise that it is asked for."""
-
-    def __init__(self, source: Noise) -> None:
-        self.source = source
-
-    def gaussian_values(self, sigma: float, size: int) -> NDArray[np.int64]:
-        return self.source.gaussian_values(sigma / 2, size)
-
-    def laplace_values(self, scale: float, size: int) -> NDArray[np.int64]:
-        return self.source.laplace_values(scale / 2, size)
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self.source, name)
-
-
 @pytest.mark.parametrize("noise", ["gaussian", *in_long_form("laplace")])
 def test_half_the_noise_drawn_is_found(noise: str) -> None:
     """The books cannot see what a source draws: the audit does."""
     given = params(facts(), noise=noise)
-    half: Any = HalfNoise(reproducible(1))
+    half: Any = Changed(0.5)
     runs = MANY if noise == "laplace" else RUNS
     assert not audit_wide(given, given, runs=runs, source=half).passed
 

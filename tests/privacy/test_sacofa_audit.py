@@ -18,10 +18,8 @@ from cloakwork.base.facts import Facts
 from cloakwork.engines.measured import measured_of
 from cloakwork.errors import PlanUnsound
 from cloakwork.evaluation.dp_audit import AuditResult, HalfLine, empirical_epsilon, half_lines
-from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import ONE, Kernel
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
-from cloakwork.mechanisms.base import Offer
 from cloakwork.noise import Noise, reproducible
 from cloakwork_extras.trees.sacofa import Sacofa, SacofaParams, measure_steps
 from cloakwork_extras.trees.tree import (
@@ -34,6 +32,7 @@ from cloakwork_extras.trees.tree import (
 )
 from conftest import in_long_form
 from measuring import kernel_on, release
+from privacy.sources import offered
 
 EPSILON, DELTA = 1.0, 1e-3
 LENGTH = 9
@@ -44,12 +43,8 @@ SACOFA = Sacofa()
 
 def params(**options: object) -> SacofaParams:
     """What the mechanism offers at the audited budget."""
-    goal = DifferentialPrivacy(
-        kind="differential-privacy", epsilon=EPSILON, delta=DELTA, over=("control-flow",)
-    )
-    offer = SACOFA.offer(goal, FACTS, options)
-    assert isinstance(offer, Offer)
-    return offer.params
+    found: SacofaParams = offered("variants/sacofa", EPSILON, DELTA, FACTS, **options)
+    return found
 
 
 def histogram(rows: dict[tuple[str, ...], int]) -> pl.DataFrame:
@@ -228,12 +223,9 @@ def undeclared(delta: float = 0.02, **options: object) -> SacofaParams:
     """What the mechanism offers where no activities are declared; delta so large that runs can tell
     it from 0.
     """
-    goal = DifferentialPrivacy(
-        kind="differential-privacy", epsilon=EPSILON, delta=delta, over=("control-flow",)
-    )
-    offer = SACOFA.offer(goal, Facts(longest_case=LENGTH), options)
-    assert isinstance(offer, Offer)
-    return offer.params
+    facts = Facts(longest_case=LENGTH)
+    found: SacofaParams = offered("variants/sacofa", EPSILON, delta, facts, **options)
+    return found
 
 
 def hidden(given: SacofaParams) -> AuditResult:
