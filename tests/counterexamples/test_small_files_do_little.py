@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from cloakwork.errors import LogError
+from cloakwork.log import limits
 from cloakwork.log.formats import read_log
 
 HEAD = (
@@ -53,11 +54,15 @@ def test_a_value_of_many_megabytes_is_refused(suffix: str, tmp_path: Path) -> No
     assert "value-size" in refused(path)
 
 
-def test_a_file_that_unpacks_to_far_more_is_refused(tmp_path: Path) -> None:
-    """Equal rows without end."""
+def test_a_file_that_unpacks_to_far_more_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Equal rows without end; the bound begins at a sixteenth of where it does."""
+    assert limits.RATIO_FROM == 64 << 20
+    monkeypatch.setattr(limits, "RATIO_FROM", limits.RATIO_FROM // 16)
     path = tmp_path / "log.csv.gz"
     path.write_bytes(
-        gzip.compress(b"case_id,activity,timestamp\n" + b"1,a,2024-03-01\n" * (6 << 20), 6)
+        gzip.compress(b"case_id,activity,timestamp\n" + b"1,a,2024-03-01\n" * (6 << 16), 6)
     )
     assert "unpack-ratio" in refused(path)
 

@@ -7,6 +7,8 @@ scatters, measured on some thousands of draws. Both together give the epsilon of
 must not exceed the claim. It is sharper than one of releases, which see a network's output alone.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -111,22 +113,22 @@ def test_an_encoder_without_noise_is_found(monkeypatch):
     """Trained on the log as it is, it makes every case's gradient of the decoder depend on one
     case: the sum moves by more than the norm, and the audit fails.
     """
-    from cloakwork_extras.networks import travag_network
+    from cloakwork_extras.networks.training import Training
 
     given = params("variants/travag")
     honest = moved_by("variants/travag", given, WORST["unique"])
-    original = travag_network.train
+    run = Training.run
 
-    def leaking(kernel, losses, shapes, start, *arguments, **named):
+    def leaking(training, kernel, start, update):
         raw = kernel._Kernel__measured
-        if named["title"] == "encoder and decoder":
+        if training.title == "encoder and decoder":
             # As after a long training: whether somebody follows the rare variant turns the code.
             encoder = start[: given.width * given.hidden]
             encoder *= 1 - 2 * (("rare",) in raw.cases.variants())
             start[-(given.hidden + 1) * given.width : -given.width] = 0.3
-        return original(kernel, losses, shapes, start, *arguments, **named)
+        return run(training, kernel, start, update)
 
-    monkeypatch.setattr(travag_network, "train", leaking)
+    monkeypatch.setattr(Training, "run", leaking)
     broken = moved_by("variants/travag", given, WORST["unique"])
     assert max(broken) > 2 * max(honest)
     assert audited("variants/travag", given, WORST["unique"]) > GOAL.epsilon
@@ -168,16 +170,17 @@ def test_as_many_generated_cases_as_real_ones_are_found(monkeypatch):
     cases there are beside all noise.
     """
     from cloakwork_extras.networks import travag_network
+    from cloakwork_extras.networks.training import Training
 
-    original = travag_network.train
+    run = Training.run
 
-    def counting(kernel, losses, *arguments, **named):
+    def counting(training, *arguments):
         def counted(tape, cases, step):
             monkeypatch.setattr(travag_network, "FAKES", len(cases))
-            return losses(tape, cases, step)
+            return training.losses(tape, cases, step)
 
-        return original(kernel, counted, *arguments, **named)
+        return run(replace(training, losses=counted), *arguments)
 
-    monkeypatch.setattr(travag_network, "train", counting)
+    monkeypatch.setattr(Training, "run", counting)
     learned = [learned_without_answers("variants/travag", seen) for seen in (FEW, MANY)]
     assert learned[0] != learned[1]
