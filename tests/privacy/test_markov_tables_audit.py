@@ -27,7 +27,7 @@ from cloakwork.kernel import (
     vector_event,
     vectors_of,
 )
-from cloakwork.mechanisms.variants import markov, markov_params
+from cloakwork.mechanisms.variants import markov_params
 from cloakwork.mechanisms.variants.markov import VariantMarkov
 from cloakwork.mechanisms.variants.markov_params import (
     MOST_CELLS,
@@ -186,7 +186,11 @@ def found(
         books = Books.of(Composed(events=(noised, share)))
         measured = Measured(courses, np.full(len(names), cases))
         kernel = Kernel(measured, books, noise, max_cases=1)  # type: ignore[arg-type]
-        chosen = set(markov._select_activities(selection, kernel))
+        # As ``measure_with`` asks; a scale that the plan does not list would be refused there.
+        asked = kernel.select(
+            markov_params.activities, Gaussian(selection.sigma), selection.tau, SPREAD
+        )
+        chosen = set().union(*asked.labels)
         return np.array([str(number) in chosen for number in range(runs)], np.float64)
 
     return run
