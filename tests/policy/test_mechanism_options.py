@@ -68,7 +68,9 @@ def fields(name: str) -> dict[str, Any]:
         )
         with pytest.raises(ValidationError) as refused:
             mechanism.meet(goal, Facts(), {"no such option": 1})
-        model = getattr(sys.modules[type(mechanism).__module__], refused.value.title)
+        # The model stands in the module of the mechanism, or in that of its family.
+        homes = [vars(sys.modules[each.__module__]) for each in type(mechanism).__mro__]
+        model = next(home[refused.value.title] for home in homes if refused.value.title in home)
         return dict(model.model_fields)
     if isinstance(mechanism, Anonymiser) or name == "kanon/closeness":
         return dict(mechanism.Params.model_fields)

@@ -174,6 +174,14 @@ def _bound_harmlessly(name: str, scope: ast.FunctionDef | None) -> bool:
             said = ast.unparse(argument.annotation) if argument.annotation else ""
             return said in {"pl.Expr", "pl.Series", "cs.Selector"}
     inside = [*ast.walk(scope)]
+    # mypy sees to it that a list holds what it is said to hold.
+    kinds = {"list[pl.Series]", "list[pl.Expr]"}
+    declared = [node for node in inside if isinstance(node, ast.AnnAssign)]
+    if any(
+        ast.unparse(node.target) == name and ast.unparse(node.annotation) in kinds
+        for node in declared
+    ):
+        return True
     found = [
         node.value
         for node in inside
@@ -259,6 +267,7 @@ PLANTED = [
     "frame.with_columns(frame[name])",
     "def f(frame, name):\n    chosen = name\n    return frame.select(chosen)",
     "def f(frame, name: str):\n    return frame.drop(name)",
+    "def f(frame):\n    cut: list[str] = []\n    return frame.with_columns(cut)",
     "def f(frame, names):\n    for chosen in names:\n        frame = frame.drop(chosen)",
 ]
 ALLOWED = [
@@ -272,6 +281,7 @@ ALLOWED = [
     "frame.group_by(pl.all())",
     "def f(frame, times: pl.Series):\n    return frame.with_columns(times)",
     "def f(frame):\n    total = pl.col('a').sum()\n    return frame.select(total)",
+    "def f(frame):\n    cut: list[pl.Series] = []\n    return frame.with_columns(cut)",
     "np.sort(numbers)",
     "text.cast(pl.String)",
     "frame.filter(kept)",
