@@ -1,6 +1,7 @@
 """Prefix tree: grow prefixes level by level on noisy counts; release those that end."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Annotated, ClassVar, Final, Literal
@@ -76,7 +77,7 @@ class TreeOptions(Frozen):
     prefixes: Annotated[int, Field(ge=1, le=100_000)] = 5_000
 
 
-class NoisyTree(Frozen):
+class NoisyTree(Frozen, ABC):
     """``shape``: levels and the scale (sigma) of their noise, in cases; ``alphabet``: the public
     activities, if declared.
 
@@ -106,11 +107,11 @@ class NoisyTree(Frozen):
         return math.sqrt(self.length / DEFAULT_LENGTH)
 
     @property
+    @abstractmethod
     def lowest_thresholds(self) -> tuple[int, ...] | None:
         """By stage, the least noisy count that anything is kept with; None if that depends on what
         occurs.
         """
-        raise NotImplementedError
 
     def growth(self) -> TreeGrowth:
         """How the tree grows; PlanUnsound where its thresholds hide nobody."""

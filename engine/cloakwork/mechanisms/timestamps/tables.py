@@ -7,6 +7,7 @@ table's clip. Keys are numbers: the group times the bins of the table, and the b
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -87,12 +88,12 @@ class HistogramOptions(BaseModel):
     shares: dict[TableName, Share] = {}
 
 
-class TimesParams(Frozen):
+class TimesParams(Frozen, ABC):
     """Parameters of a mechanism that gives times, which say what it costs."""
 
+    @abstractmethod
     def event(self) -> PrivacyEvent:
         """What all its answers cost, as the kernel charges them."""
-        raise NotImplementedError
 
 
 class HistogramParams(TimesParams):
