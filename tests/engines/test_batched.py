@@ -17,6 +17,7 @@ import cloakwork
 from cloakwork.base import progress
 from cloakwork.base.progress import heard_by
 from cloakwork.engines.base import Engine, part_bounds
+from cloakwork.engines.base import shuffled as shuffled_log
 from cloakwork.engines.batched import BatchedLog, LocalEngine
 from cloakwork.engines.batches import collected
 from cloakwork.engines.executors import InThisProcess
@@ -193,6 +194,9 @@ def test_ids_are_fresh_and_the_order_is_random(small: EventLog) -> None:
     assert found[CASE_ID].n_unique() == 300
     assert not set(found[CASE_ID]) & set(small.cases[CASE_ID])
     assert found[PERSON].to_list() != small.cases[PERSON].to_list()
+    # What the reader noted is internal.
+    noted = replace(small, notes=("rows left out: 3",))
+    assert shuffled_log(noted, reproducible(2).stream()).notes == ()
 
 
 def test_files_follow_from_what_is_released(small: EventLog) -> None:
