@@ -4,7 +4,8 @@ single mechanisms on invented cases.
 A cell goes through promised names alone (the command line, files of a release, ``read_log``,
 ``run_mechanism``), so that the engine may be rebuilt beneath it. What it draws follows from its
 name (``drawn_entropy``). Only the clock by which a search for a k-anonymous answer shares out its
-seconds stands still, so that a slow or busy machine finds no other answer.
+seconds stands still, and the solver gets more of them, so that a slow or busy machine finds no
+other answer.
 """
 
 import base64
@@ -27,6 +28,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cloakwork import EventLog, read_log
 from cloakwork.cli import main
 from cloakwork.errors import CloakworkError
+from cloakwork.mechanisms.kanon import integer_program
 from cloakwork.mechanisms.kanon.deadline import Deadline
 from cloakwork.noise import reproducible
 from cloakwork.testing import run_mechanism
@@ -99,6 +101,7 @@ class PolicyCell:
             with (
                 patch.dict(os.environ, here),
                 patch.object(Deadline, "after", no_time_passes),
+                patch.object(integer_program, "_silent_solver", patient_solver),
                 entropy_of(self.name),
                 redirect_stdout(out),
                 redirect_stderr(err),
@@ -115,6 +118,16 @@ class PolicyCell:
 def no_time_passes(seconds: float) -> Deadline:
     """All of its ``seconds`` are left, however long a search has taken."""
     return Deadline(seconds, lambda: 0.0)
+
+
+_solver = integer_program._silent_solver
+
+
+def patient_solver(seconds: float) -> Any:
+    """Ten times the seconds that a search gives it: what ends within them on a quiet machine ends
+    on a busy one.
+    """
+    return _solver(10 * seconds)
 
 
 def fixed_key() -> bytes:

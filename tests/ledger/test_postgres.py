@@ -3,15 +3,18 @@ lives.
 """
 
 import time
+from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, text
 
 from cloakwork.base.costs import Cost
+from cloakwork.cli import main
 from cloakwork.errors import BudgetExceeded, LedgerError
 from cloakwork.ledger import journal
 from cloakwork.ledger.ledger import Ledger
 from conftest import runs
+from counterexamples.small import small_log, small_policy
 from ledger.test_ledger import ENDLESS, RACERS, killed, reserve, started, total, unit
 
 
@@ -27,6 +30,20 @@ def test_a_ledger_is_made_once_and_said(database: str) -> None:
     assert Ledger(database).verify() is None
     with pytest.raises(BudgetExceeded):
         reserve(ledger, unit(0.1), total(1.0))
+
+
+def test_apply_charges_a_ledger_on_a_server(database: str, tmp_path: Path) -> None:
+    """Two releases fit into the budget, and a third is refused before anything is written."""
+    policy, log = small_policy(tmp_path, total=2.0), small_log(tmp_path)
+    codes = [
+        main(
+            ["apply", *map(str, (policy, log)), "--out", str(out), "--ledger", database, "--quiet"]
+        )
+        for out in (tmp_path / "first", tmp_path / "second", tmp_path / "third")
+    ]
+    assert codes == [0, 0, 4]
+    assert not (tmp_path / "third").exists()
+    assert [record.state for record in Ledger(database).history()] == ["committed"] * 2
 
 
 def test_a_database_of_something_else_is_refused(database: str) -> None:
@@ -68,6 +85,7 @@ from pathlib import Path
 from cloakwork.base.costs import Charge
 from cloakwork.ledger.ledger import Ledger, ReservationRequest
 from cloakwork.base.costs import Cost
+from cloakwork.cli import main
 charge = Charge(currency="unit", cost=Cost(epsilon=1.0))
 request = ReservationRequest(
     dataset="claims", policy="p", charges=(charge,), folder=Path("out")
