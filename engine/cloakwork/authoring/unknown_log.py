@@ -17,7 +17,7 @@ from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats.detect import DetectedInput, examine_input
 from cloakwork.log.formats.options import ROLES, InputOptions, mapped_columns
 from cloakwork.log.formats.reading import read_log
-from cloakwork.log.formats.source import format_of
+from cloakwork.log.formats.source import TABLES, format_of
 
 LONGEST_EXAMPLE: Final = 60  # characters
 
@@ -96,7 +96,7 @@ def named_unit(path: Path, unit: str | None) -> tuple[str | None, dict[str, str]
     if unit is None:
         return None, {}
     full = unit if unit.startswith(CASE_PREFIX) else CASE_PREFIX + unit
-    is_column = full != unit and format_of(path) in ("csv", "parquet", "excel")
+    is_column = full != unit and format_of(path) in TABLES
     return full, {full: unit} if is_column else {}
 
 

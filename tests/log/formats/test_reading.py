@@ -3,13 +3,16 @@
 import re
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from cloakwork.errors import LogError
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats import InputOptions, detect_input, examine_input, read_log
+from cloakwork.log.formats.options import InputFormat
+from cloakwork.log.formats.reading import READERS
+from cloakwork.log.formats.source import SUFFIXES, TABLES
 
 MORNING, NOON = datetime(2024, 3, 13, 9, tzinfo=UTC), datetime(2024, 3, 14, 12, tzinfo=UTC)
 FILES: dict[str, tuple[str, str]] = {
@@ -175,3 +178,10 @@ def test_beside_a_decimal_comma_points_alone_are_text(tmp_path: Path) -> None:
     log = read_log(path, options=options)
     assert log.events["code"].cast(str).to_list() == ["1.234", "1234", "12.5"]
     assert log.events["amount"].to_list() == [1234.5, -7.5, 3.5]
+
+
+def test_every_format_has_a_reader_and_an_ending():
+    """A format that a policy may name is read, and is known by what its files are called."""
+    named = set(get_args(InputFormat))
+    assert set(READERS) == named == set(SUFFIXES.values())
+    assert named > TABLES

@@ -34,6 +34,9 @@ SUFFIXES: Final[dict[str, InputFormat]] = {
     ".sqlite3": "ocel-sqlite",
     ".db": "ocel-sqlite",
 }
+TABLES: Final[frozenset[InputFormat]] = frozenset({"csv", "parquet", "excel"})
+"""Formats whose columns have names of their own, which a policy maps."""
+
 SUPPORTED: Final = (
     "XES (.xes, .xes.gz), CSV (.csv, .csv.gz), Parquet (.parquet, .pq), Excel (.xlsx) "
     "and OCEL 2.0 (.json, .sqlite)"
