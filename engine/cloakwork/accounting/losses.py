@@ -54,6 +54,16 @@ class LossDistribution:
         """The loss of each cell, in nats."""
         return np.asarray((self.lowest + np.arange(len(self.masses))) * self.step, np.float64)
 
+    @property
+    def variance(self) -> float:
+        """Of the losses that have a bound; 0 without mass."""
+        total = float(self.masses.sum())
+        if total <= 0:
+            return 0.0
+        mean = float((self.losses * self.masses).sum()) / total
+        squares = (self.losses - mean) ** 2
+        return float((squares * self.masses).sum()) / total
+
     def with_margin(self, share: float, cells: int) -> "LossDistribution":
         """Add ``share`` of the masses a second time, ``cells`` further up.
 
@@ -144,7 +154,7 @@ def _log_moments(leaves: WeightedLeaves) -> tuple[Floats, Floats, Floats]:
     """Orders s > 0, and the logarithms of the moments E[exp(s loss)] and E[exp(-s loss)] of the
     composition.
     """
-    variance = sum(times * _loss_variance(part) for part, times in leaves)
+    variance = sum(times * part.variance for part, times in leaves)
     # Useful orders are of the size of one over the deviation of the composed loss.
     deviation = max(math.sqrt(variance), leaves[0][0].step)
     orders = np.geomspace(0.03, 50, 30) / deviation
@@ -157,15 +167,6 @@ def _log_moments(leaves: WeightedLeaves) -> tuple[Floats, Floats, Floats]:
         above += times * np.array([_log_moment(losses, masses, order) for order in orders])
         below += times * np.array([_log_moment(losses, masses, -order) for order in orders])
     return orders, above, below
-
-
-def _loss_variance(part: LossDistribution) -> float:
-    total = float(part.masses.sum())
-    if total <= 0:
-        return 0.0
-    mean = float((part.losses * part.masses).sum()) / total
-    squares = (part.losses - mean) ** 2
-    return float((squares * part.masses).sum()) / total
 
 
 def _log_moment(

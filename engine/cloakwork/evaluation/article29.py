@@ -179,7 +179,7 @@ def case_tables(
         "sequence": _sequences(logs),
     }
     named = [(name, [values_of(log.log.cases, name) for log in logs]) for name in of_cases]
-    named += [(name, [_first_values(log, name) for log in logs]) for name in of_events]
+    named += [(name, [log.first_values(name) for log in logs]) for name in of_events]
     for name, values in named:
         if all(column.dtype.is_numeric() for column in values):
             numbers[name] = [_floats(column.cast(pl.Float64).to_numpy()) for column in values]
@@ -218,12 +218,6 @@ def _sequences(logs: Sequence[CodedLog]) -> list[Ints]:
         for sequence in log.sequences:
             number.setdefault(sequence, len(number))
     return [np.array([number[each] for each in log.sequences])[log.variant] for log in logs]
-
-
-def _first_values(log: CodedLog, name: str) -> pl.Series:
-    table = pl.DataFrame({"case": log.log.case_of, "value": values_of(log.log.events, name)})
-    value = pl.col("value").drop_nulls().first()
-    return table.group_by("case", maintain_order=True).agg(value).sort("case")["value"]
 
 
 class Tries(NamedTuple):

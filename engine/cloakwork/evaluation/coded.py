@@ -65,6 +65,12 @@ class CodedLog:
         """The rows of a case's events."""
         return slice(int(self.offsets[case]), int(self.offsets[case + 1]))
 
+    def first_values(self, name: str) -> pl.Series:
+        """The first value of an attribute of events that each case has; null without one."""
+        table = pl.DataFrame({"case": self.log.case_of, "value": values_of(self.log.events, name)})
+        value = pl.col("value").drop_nulls().first()
+        return table.group_by("case", maintain_order=True).agg(value).sort("case")["value"]
+
     @cached_property
     def starts(self) -> Ints:
         """The first time of each case: int64, shape (cases,)."""

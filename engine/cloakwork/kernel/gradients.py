@@ -74,6 +74,15 @@ class Factors:
     left: Array
     right: Array
 
+    @property
+    def longest(self) -> Array:
+        """At least the norm of each case's vector: shape (cases,)."""
+        module = _module_of(self.left)
+        sizes = [module.sqrt((each * each).sum(axis=2)) for each in (self.left, self.right)]
+        most = (sizes[0] * sizes[1]).sum(axis=1)
+        squared = module.clip(_squared_norm(self.left, self.right), 0.0, None)
+        return module.sqrt(squared + _SLACK * most * most)
+
 
 class Moves(Protocol):
     """What cases count for: a vector of integers (grid steps) each, within the clip."""
@@ -202,7 +211,7 @@ def clipped_factors(
         worth = module.minimum(worth, held)
     for _ in range(_TRIALS):
         moves = [each.rounded(worth) for each in layers]
-        longest = _together([_longest(each) for each in moves])
+        longest = _together([each.longest for each in moves])
         is_within = longest <= clip
         if bool(is_within.all()):
             return FactorMoves(tuple(moves))
@@ -265,19 +274,6 @@ class _Layer:
             module.round(self.left * left[:, None, None]),
             module.round(self.right * right[:, None, None]),
         )
-
-
-def _longest(moves: Factors) -> Array:
-    """At least the norm of each case's vector: shape (cases,)."""
-    module = _module_of(moves.left)
-    sizes = [module.sqrt((each * each).sum(axis=2)) for each in (moves.left, moves.right)]
-    most = (sizes[0] * sizes[1]).sum(axis=1)
-    squared = module.clip(
-        _squared_norm(moves.left, moves.right),
-        0.0,
-        None,
-    )
-    return module.sqrt(squared + _SLACK * most * most)
 
 
 def _squared_norm(left: Array, right: Array) -> Array:

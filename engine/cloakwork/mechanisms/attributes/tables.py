@@ -20,7 +20,7 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.base.arrays import Bools, Floats, Ints
+from cloakwork.base.arrays import Floats, Ints
 from cloakwork.kernel import Cases, Entries, Gaussian, Kernel, NoisySums, Query
 from cloakwork.mechanisms.attributes.contributions import (
     SIDE_WEIGHT,
@@ -136,6 +136,23 @@ class Counted:
     mass: Floats
     mass_sigma: float
 
+    @property
+    def present(self) -> Floats:
+        """The share of each group that has a value: none or all, where that is plausible; where
+        both are, the share over all groups.
+        """
+        totals = self.totals
+        mass = np.maximum(self.mass, 0.0)
+        if not self.values.shape[1]:
+            return np.zeros(len(totals))
+        overall = float(np.clip(totals.sum() / max(mass.sum(), _LEAST), 0.0, 1.0))
+        some = totals > PLAUSIBLE * self.total_sigma
+        apart = np.hypot(self.total_sigma, self.mass_sigma)
+        all_of_them = mass - totals < PLAUSIBLE * apart
+        share = np.clip(totals / np.maximum(mass, _LEAST), 0.0, 1.0)
+        share = np.where(all_of_them, 1.0, share)
+        return np.where(some, share, np.where(all_of_them, overall, 0.0))
+
 
 @dataclass(frozen=True, slots=True)
 class ValueShares:
@@ -154,7 +171,7 @@ def fitted(counted: Counted, passed_on: Floats) -> ValueShares:
     group (column), shape (groups, groups), rows that add up to 1 at most: of activities that come
     before it. What else a group is expected to be like are all groups together.
     """
-    present = _present(counted)
+    present = counted.present
     used = (present > 0) & (counted.totals > 0)
     # Over all groups that are used; even, where there are none.
     size = counted.values.shape[1]
@@ -170,41 +187,13 @@ def fitted(counted: Counted, passed_on: Floats) -> ValueShares:
         rest = 1 - known.sum(axis=1, keepdims=True)
         # Groups learn from what others became in the round before.
         for _ in range(1 + ROUNDS * bool(known.any())):
-            shape = _of_groups(counted, used, parents)
+            guess = np.maximum(counted.totals[used, None] * parents[used], _LEAST)
+            found = expected_beside(counted.values[used], guess, counted.sigma)
+            # Groups that are not used are what was expected of them.
+            shape = parents.copy()
+            shape[used] = found / found.sum(axis=1, keepdims=True)
             parents = known @ shape + rest * everywhere
     return ValueShares(present, shape)
-
-
-def _present(counted: Counted) -> Floats:
-    """The share of each group that has a value: none or all, where that is plausible; where both
-    are, the share over all groups.
-    """
-    totals = counted.totals
-    mass = np.maximum(counted.mass, 0.0)
-    if not counted.values.shape[1]:
-        return np.zeros(len(totals))
-    overall = float(np.clip(totals.sum() / max(mass.sum(), _LEAST), 0.0, 1.0))
-    some = totals > PLAUSIBLE * counted.total_sigma
-    apart = np.hypot(counted.total_sigma, counted.mass_sigma)
-    all_of_them = mass - totals < PLAUSIBLE * apart
-    share = np.clip(totals / np.maximum(mass, _LEAST), 0.0, 1.0)
-    share = np.where(all_of_them, 1.0, share)
-    return np.where(some, share, np.where(all_of_them, overall, 0.0))
-
-
-def _of_groups(
-    counted: Counted,
-    used: Bools,
-    parents: Floats,
-) -> Floats:
-    """The shape of each group that is ``used``, expected to be like its row of ``parents``; of the
-    others that.
-    """
-    guess = np.maximum(counted.totals[used, None] * parents[used], _LEAST)
-    found = expected_beside(counted.values[used], guess, counted.sigma)
-    shape = parents.copy()
-    shape[used] = found / found.sum(axis=1, keepdims=True)
-    return shape
 
 
 def independent(table: Floats) -> Floats:
@@ -288,6 +277,21 @@ class NoisyTables:
         the deviation of their noise.
         """
         return self._at(self.layout.masses, len(self.layout.labels) + 1), self._side_sigma
+
+    def share_counted(self, released: Cases) -> float:
+        """What the tables count a case for, about: clipping leaves less than 1 of one. Released
+        cases are about as many as the log's, and have the same activities. 1 where noise hides it.
+        """
+        labels = len(released.alphabet)
+        _, label = _having(released.case_of, released.codes, labels)
+        real = np.append(np.bincount(label, minlength=labels), len(released)).astype(np.float64)
+        noisy, sigma = self.masses()
+        # The noisy counts along the real ones (least squares).
+        length = float(np.sqrt(real @ real))
+        along = float(noisy @ real) / max(length, 1.0)
+        if along < STANDS_OUT * sigma:
+            return 1.0
+        return max(along / length, LEAST_SCALE)
 
     def kept(self, place: int) -> float:
         """The share of an attribute's values that are the one before; 0 where noise hides it."""
@@ -377,7 +381,7 @@ class GradientStep:
         # Not below the median of expected norms, nor above the largest.
         norm = min(max(best, float(np.median(norms))), float(norms.max()))
         left = float(np.minimum(1.0, norm / norms).mean())
-        return cls(layout, expected, norm, _share_counted(tables, released) / left)
+        return cls(layout, expected, norm, tables.share_counted(released) / left)
 
     def taken(
         self,
@@ -520,19 +524,3 @@ def _expected_lengths(
     case, label = _having(released.case_of, released.codes, labels)
     found = np.bincount(case, of_events[label], minlength=len(released))
     return np.asarray(np.sqrt(found + of_cases), np.float64)
-
-
-def _share_counted(tables: NoisyTables, released: Cases) -> float:
-    """What the tables count a case for, about: clipping leaves less than 1 of one. Released cases
-    are about as many as the log's, and have the same activities. 1 where noise hides it.
-    """
-    labels = len(released.alphabet)
-    _, label = _having(released.case_of, released.codes, labels)
-    real = np.append(np.bincount(label, minlength=labels), len(released)).astype(np.float64)
-    noisy, sigma = tables.masses()
-    # The noisy counts along the real ones (least squares).
-    length = float(np.sqrt(real @ real))
-    along = float(noisy @ real) / max(length, 1.0)
-    if along < STANDS_OUT * sigma:
-        return 1.0
-    return max(along / length, LEAST_SCALE)

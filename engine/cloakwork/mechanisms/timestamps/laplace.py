@@ -106,6 +106,17 @@ class LaplaceParams(Frozen):
         """Whether any gap gets noise of its own."""
         return self.noised == "gaps" and self.longest_case != 1
 
+    @property
+    def protects(self) -> OneTime | WholeCases:
+        """What the noise hides."""
+        if self.scope == "event":
+            assert self.shift is not None  # noqa: S101 - the validator holds
+            return OneTime(self.shift)
+        assert self.window is not None  # noqa: S101 - the validator holds
+        assert self.longest_gap is not None  # noqa: S101
+        assert self.longest_case is not None  # noqa: S101
+        return WholeCases(self.window, self.longest_gap, self.longest_case)
+
 
 def offer_event_scope(
     goal: MetricPrivacy,
@@ -338,7 +349,7 @@ class TimestampLaplace(Mechanism[LaplaceParams]):
             currency="metric" if params.scope == "event" else "unit",
             noise=Perturbation(
                 grid=Grid(params.epoch, params.grid),
-                protects=_protected(params),
+                protects=params.protects,
                 noised=params.noised,
                 start_scale=params.start_scale,
                 gap_scale=params.gap_scale,
@@ -364,17 +375,6 @@ def laplace_event(params: LaplaceParams) -> PrivacyEvent:
         gap = DiscreteLaplace(scale=drawn_scale(params.gap_scale), sensitivity=params.gap_steps)
         values += (Repeated(times=params.longest_case - 1, event=gap),)
     return Repeated(times=params.max_cases, event=Composed(events=values))
-
-
-def _protected(params: LaplaceParams) -> OneTime | WholeCases:
-    """What the noise hides; the parameters have been validated."""
-    if params.scope == "event":
-        assert params.shift is not None  # noqa: S101 - the validator holds
-        return OneTime(params.shift)
-    assert params.window is not None  # noqa: S101 - the validator holds
-    assert params.longest_gap is not None  # noqa: S101
-    assert params.longest_case is not None  # noqa: S101
-    return WholeCases(params.window, params.longest_gap, params.longest_case)
 
 
 def _completion(params: LaplaceParams, sample: NoisySample) -> Completion:
