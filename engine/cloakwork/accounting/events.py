@@ -72,20 +72,17 @@ def upper_bound_epsilon(event: PrivacyEvent, delta: float) -> float:
     leaves = leaves_of(event)
     if is_unbounded(leaves):
         return math.inf
-    return min(_epsilon_apart(leaves, delta), epsilon_of_gaussians(leaves, delta))
-
-
-def _epsilon_apart(leaves: LeafCounts, delta: float) -> float:
-    """Plain sums where leaves have an epsilon of their own; the others share what delta is left."""
+    together = epsilon_of_gaussians(leaves, delta)
+    # Plain sums where leaves have an epsilon of their own; the others share what delta is left.
     plain = tuple(leaf for leaf in leaves if closed_form_cost(leaf[0]) is not None)
     curved = tuple(leaf for leaf in leaves if leaf not in plain)
     own = _summed_cost(plain, 0.0)
     left = float(exactly(delta) - exactly(own.delta))
     if left < 0:
-        return math.inf
+        return together
     if not curved:
-        return own.epsilon
-    return own.epsilon + epsilon_of_gaussians(curved, left)
+        return min(own.epsilon, together)
+    return min(own.epsilon + epsilon_of_gaussians(curved, left), together)
 
 
 def delta_at(event: PrivacyEvent, epsilon: float) -> float:

@@ -325,18 +325,8 @@ def exact_geometric(word: int, words: WordSource) -> int:
     # A threshold is rounded down: its real number lies among the uniforms that begin with it.
     if word not in thresholds.tolist():
         return value
-    return _continued_geometric(word, 64, value, words)
-
-
-def _continued_geometric(
-    prefix: int,
-    bits: int,
-    value: int,
-    words: WordSource,
-) -> int:
-    """Count on from ``value`` with one and the same uniform, adding bits to it whenever a threshold
-    falls inside.
-    """
+    # Count on with one and the same uniform, adding bits to it whenever a threshold falls inside.
+    prefix, bits = word, 64
     while True:
         low, high = exp_bounds(Fraction(value + 1), bits)
         if prefix >= high:
