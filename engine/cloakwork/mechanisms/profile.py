@@ -216,11 +216,17 @@ def measure_profile(params: ProfileParams, kernel: Kernel) -> ProfileFigures:
     bins = len(EDGES) + 1
     noisy_binned = kernel.sum(_bin_of_length, Laplace(params.length_scale), keys=bins)
     noisy_top = kernel.custom(LARGEST_VARIANTS, Laplace(params.top_scale))
+    alphabet = None
+    if params.selection_scale is not None and params.tau is not None:
+        # Of each case a random few of its activities count.
+        few = Clip("max", 1, min(params.activities_per_case, MOST_CELLS), sampled=True)
+        selected = kernel.select(_activities, Laplace(params.selection_scale), params.tau, few)
+        alphabet = tuple(sorted(label for (label,) in selected.labels))
     return ProfileFigures(
         cases=max(0, int(noisy_cases.at(np.zeros(1, np.int64))[0])),
         lengths=_length_quantiles(noisy_binned.at(np.arange(bins))),
         top={str(most): max(0, int(held)) for most, held in zip(TOP, noisy_top, strict=True)},
-        alphabet=_select_alphabet(params, kernel),
+        alphabet=alphabet,
     )
 
 
@@ -260,16 +266,6 @@ def _length_quantiles(binned: Ints) -> dict[str, int | None]:
         # The first bin that reaches the share: ``argmax`` of truth values finds the first true one.
         quantiles[str(share)] = ends[int(np.argmax(cases_up_to >= share * total))]
     return quantiles
-
-
-def _select_alphabet(params: ProfileParams, kernel: Kernel) -> tuple[str, ...] | None:
-    """The activities whose noisy number of cases reaches the threshold, by name."""
-    if params.selection_scale is None or params.tau is None:
-        return None
-    # Of each case a random few of its activities count.
-    few = Clip("max", 1, min(params.activities_per_case, MOST_CELLS), sampled=True)
-    selected = kernel.select(_activities, Laplace(params.selection_scale), params.tau, few)
-    return tuple(sorted(label for (label,) in selected.labels))
 
 
 def _activities(cases: Cases) -> Entries:

@@ -523,15 +523,12 @@ class _BlockSearch:
                 return False
             # A class may gather on a variant whose own cases are in a class elsewhere.
             if len(block) <= 2 * size and np.isin(self.target[block], block).all():
-                self._climb(block)
+                self.work_left -= _PAIRS_OF_A_CLIMB * len(block) ** 2
+                costs = MoveCosts.of(problem.restricted_to(block), "kanon/optimal")
+                start = np.searchsorted(block, self.target[block])
+                climbed = climb_hill(costs, start, self.deadline)
+                if costs.total_cost(start) > costs.total_cost(climbed):
+                    self.target[block] = block[climbed]
+                    self.cost[block] = costs.move_cost[np.arange(len(block)), climbed]
             self.progress.report(f"improving an answer of {self.cost.sum():,} edits")
         return True
-
-    def _climb(self, block: Ints) -> None:
-        self.work_left -= _PAIRS_OF_A_CLIMB * len(block) ** 2
-        costs = MoveCosts.of(self.problem.restricted_to(block), "kanon/optimal")
-        start = np.searchsorted(block, self.target[block])
-        found = climb_hill(costs, start, self.deadline)
-        if costs.total_cost(start) > costs.total_cost(found):
-            self.target[block] = block[found]
-            self.cost[block] = costs.move_cost[np.arange(len(block)), found]

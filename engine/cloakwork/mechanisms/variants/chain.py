@@ -376,26 +376,19 @@ class _StepsByLength:
         most = self.most[required]
         shares = self.chain.shares[state]
         after = self.chain.next_context[state]
+        # The share of cases in each next context that end after so many more events as are left.
+        fewest = np.maximum(least - length - 1, 0)
+        last = most - length - 1
+        last_row = len(self.ended) - 1
+        until = self.ended[np.clip(last + 1, 0, last_row)[:, None], after]
+        until[last >= last_row] = 1.0
+        ending = np.maximum(until - self.ended[fewest[:, None], after], 0)
         found = shares.copy()
-        found[:, :-1] *= self._ending(after, (least - length - 1)[:, None], most - length - 1)
+        found[:, :-1] *= ending
         found[:, -1] *= (least <= length) & (length <= most)
         # Where the chain has no case of this length, it goes on as if none had been required.
         lost = found.sum(axis=1) <= 0
         found[lost] = shares[lost]
-        return found
-
-    def _ending(
-        self,
-        context: Ints,
-        fewest: Ints,
-        most: Ints,
-    ) -> Floats:
-        """The share of cases in ``context`` that end after ``fewest`` to ``most`` more events."""
-        before = self.ended[np.maximum(fewest, 0), context]
-        last_row = len(self.ended) - 1
-        until = self.ended[np.clip(most + 1, 0, last_row)[:, None], context]
-        until[most >= last_row] = 1.0
-        found: Floats = np.maximum(until - before, 0)
         return found
 
 

@@ -303,13 +303,21 @@ def _generate_variants(
     cases = others.sum(nonempty, Gaussian(params.sigmas[1]), WHOLE, keys=1)
     (noisy,) = cases.at(np.zeros(1, np.int64)).tolist()
     count = min(max(round(noisy / UNIT_NORM), 0), MOST_CASES)
-    # The chain from noisy steps, then the lengths that its cases should have.
+    # The chain from noisy steps.
     rows = _measure_transitions(others, len(alphabet), prior * count, params)
     # Nothing stands out of the noise: no case is made.
     if not count or rows[(0,)].sum() <= 0:
         return []
     chain = MarkovChain.from_masses(rows, params.sharpness)
-    groups = _measure_lengths(others, chain, count, params)
+    # How long the cases should be, in groups about even in the chain; no more of them than hold
+    # LENGTH_SIGMAS sigmas of the noise each.
+    sigma = params.sigmas[2]
+    most = min(MOST_LENGTHS, count * UNIT_NORM / (LENGTH_SIGMAS * sigma))
+    edges = length_edges(chain, max(1, int(most)), min(params.longest, MOST_LENGTH))
+    sums = others.sum(lengths_by(edges), Gaussian(sigma), WHOLE)
+    lengths = sums.at(np.arange(len(edges) + 1)) / UNIT_NORM
+    # Noisy counts are made non-negative and whole, with the total that is known already.
+    groups = LengthGroups(in_whole(nearest_counts(lengths, count), count), edges)
     factors = None if learn is None else learn(RemainingCases(others, alphabet, rows, count))
 
     def drawn(by: MarkovChain, required: LengthGroups) -> list[tuple[str, ...]]:
@@ -331,23 +339,6 @@ def _generate_variants(
         # Both sides get the same doubt, so that steps within the noise stay as they are.
         chain = chain.weighted((measured + doubt) / (shown + doubt))
     return drawn(chain, groups)
-
-
-def _measure_lengths(
-    others: Kernel,
-    chain: MarkovChain,
-    count: int,
-    params: MarkovParams,
-) -> LengthGroups:
-    """How many of ``count`` cases are how long, in groups about even in ``chain``."""
-    sigma = params.sigmas[2]
-    # No more groups than hold LENGTH_SIGMAS sigmas of the noise each.
-    groups = min(MOST_LENGTHS, count * UNIT_NORM / (LENGTH_SIGMAS * sigma))
-    edges = length_edges(chain, max(1, int(groups)), min(params.longest, MOST_LENGTH))
-    sums = others.sum(lengths_by(edges), Gaussian(sigma), WHOLE)
-    noisy = sums.at(np.arange(len(edges) + 1)) / UNIT_NORM
-    # Noisy counts are made non-negative and whole, with the total that is known already.
-    return LengthGroups(in_whole(nearest_counts(noisy, count), count), edges)
 
 
 def _transitions_a_case(

@@ -51,7 +51,14 @@ def transitions_of(order: int) -> Query:
     """
 
     def transitions(cases: Cases) -> Entries:
-        symbol, case = _padded(cases)
+        # All cases one after the other, each as START, its labels, END; none without events.
+        lengths = np.where(cases.lengths > 0, cases.lengths + 2, 0)
+        ends = np.cumsum(lengths)
+        symbol = np.zeros(lengths.sum(), np.int64)
+        # Labels stand behind the START of their case; codes are shifted, as 0 is START.
+        symbol[(ends - lengths)[cases.case_of] + 1 + cases.place] = cases.codes + 1
+        symbol[ends[lengths > 0] - 1] = len(cases.alphabet) + 1
+        case = np.repeat(np.arange(len(cases)), lengths)
         # A transition is a window of symbols that ends at ``end``; it counts where all of it lies
         # in one case, which it does where both its ends do.
         end = np.arange(order, len(symbol))
@@ -64,19 +71,6 @@ def transitions_of(order: int) -> Query:
         return Entries(case[end], np.full(len(end), UNIT_NORM), code)
 
     return transitions
-
-
-def _padded(cases: Cases) -> tuple[Ints, Ints]:
-    """All cases one after the other, each as START, its labels, END, and the case of each of these
-    symbols; none of cases without events.
-    """
-    lengths = np.where(cases.lengths > 0, cases.lengths + 2, 0)
-    ends = np.cumsum(lengths)
-    symbol = np.zeros(lengths.sum(), np.int64)
-    # Labels stand behind the START of their case; codes are shifted, as 0 is START.
-    symbol[(ends - lengths)[cases.case_of] + 1 + cases.place] = cases.codes + 1
-    symbol[ends[lengths > 0] - 1] = len(cases.alphabet) + 1
-    return symbol, np.repeat(np.arange(len(cases)), lengths)
 
 
 def codes_after(contexts: Sequence[Sequence[int]], labels: int) -> Ints:
