@@ -125,7 +125,12 @@ def compare_settings(
     else:
         sweeps = [read_sweep(text) for text in ([sweep] if isinstance(sweep, str) else sweep)]
     settings = settings_of(policies, sweeps)
-    dataset = _dataset(policies)
+    dataset, *others = dict.fromkeys(policy.metadata.dataset for policy in policies)
+    if others:
+        raise CloakworkError(
+            f"compare: the policies are about the datasets '{dataset}' and '{others[0]}'; "
+            "one log is of one dataset"
+        )
     if isinstance(log, str | Path) and not Path(log).is_file():
         is_folder = Path(log).is_dir()
         raise LogError(log, "is a folder" if is_folder else "there is no such file")
@@ -162,17 +167,6 @@ def compare_settings(
         assumed=tuple(assumed),
         settings=tuple(rows),
     )
-
-
-def _dataset(policies: Sequence[Policy]) -> str:
-    """The dataset that all policies are about; refuses several, as one log is of one."""
-    names = list(dict.fromkeys(policy.metadata.dataset for policy in policies))
-    if len(names) > 1:
-        raise CloakworkError(
-            f"compare: the policies are about the datasets '{names[0]}' and '{names[1]}'; "
-            "one log is of one dataset"
-        )
-    return names[0]
 
 
 def source_kind(policies: Sequence[Policy]) -> SourceKind:

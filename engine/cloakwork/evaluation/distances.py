@@ -77,23 +77,19 @@ def wasserstein(
     )
     order = np.lexsort((values, group))
     group, values, weights = group[order], values[order], weights[order]
+    # Running sums that begin anew with each group.
+    sums = np.cumsum(weights)
+    begins = np.flatnonzero(np.diff(group, prepend=-1))
+    before_group = np.where(begins > 0, sums[begins - 1], 0.0)
+    sizes = np.diff(np.append(begins, len(group)))
+    difference = np.abs(sums - np.repeat(before_group, sizes))[:-1]
     # Behind the last value of a group comes another group, so no area lies there.
     same = group[1:] == group[:-1]
-    difference = np.abs(_sums_within(weights, group)[:-1])
     # Sums of floats that are 0 in truth; a real difference is at least 1 over both sizes' product.
     difference[difference < _ROUNDING] = 0.0
     areas = np.where(same, difference * np.diff(values), 0.0)
     found = np.bincount(group[:-1], weights=areas, minlength=groups).astype(np.float64)
     return _where_both(found, source[0], release[0], one_alone=np.nan)
-
-
-def _sums_within(weights: Floats, group: Ints) -> Floats:
-    """Running sums that begin anew with each group; members of a group lie together."""
-    sums = np.cumsum(weights)
-    begins = np.flatnonzero(np.diff(group, prepend=-1))
-    before = np.where(begins > 0, sums[begins - 1], 0.0)
-    sizes = np.diff(np.append(begins, len(group)))
-    return np.asarray(sums - np.repeat(before, sizes), np.float64)
 
 
 def _where_both(

@@ -245,7 +245,13 @@ class Links:
         most = _LOOKED_AT if self.source.cases <= _MANY else _LOOKED_AT // 6
         if len(likely) > most:
             likely = likely[np.argpartition(-weights[likely], most)[:most]]
-        claims = np.array([self._claim(int(case)) for case in likely])
+        # The logarithm of how likely each is under all cases of the source.
+        for case in likely.tolist():
+            if case not in self._claims:
+                prior, times = self._terms_of(case)
+                summands = prior if times is None else prior + self.sharpness * times
+                self._claims[case] = _log_of_sum(summands)
+        claims = np.array([self._claims[case] for case in likely.tolist()])
         shared = weights[likely] - claims
         weights -= claims.mean()
         weights[likely] = shared
@@ -269,14 +275,6 @@ class Links:
             counts = np.bincount(column)
             shares.append(counts[column] / len(column))
         return 1 / np.stack(shares, axis=1)
-
-    def _claim(self, case: int) -> float:
-        """The logarithm of how likely a released case is under all cases of the source."""
-        if case not in self._claims:
-            prior, times = self._terms_of(case)
-            weights = prior if times is None else prior + self.sharpness * times
-            self._claims[case] = _log_of_sum(weights)
-        return self._claims[case]
 
     def _terms_of(self, case: int) -> Terms:
         """How likely a released case is under each case of the source; remembered while they are

@@ -157,7 +157,15 @@ class InventedTimes:
         ``codes``: each event's activity, 0 to ``activities`` - 1, int64, shape (events,);
         ``offsets``: as in ``EventLog``.
         """
-        gaps = self._gaps(codes, activities, draw)
+        longest = self.longest_gap.total_seconds()
+        most = max(longest / 10, _SHORTEST_MEDIAN)
+        # A median for each pair of activities, evenly drawn on a logarithmic scale.
+        logs = draw.uniform(np.log(_SHORTEST_MEDIAN), np.log(most), activities * activities)
+        # The first event ends no pair; what stands for it is not used.
+        pairs = np.concatenate([[0], codes[:-1] * activities + codes[1:]])
+        noise = _BREADTH * draw.standard_normal(len(codes))
+        seconds = np.exp(logs[pairs[: len(codes)]] + noise)
+        gaps = np.asarray(np.minimum(seconds, longest) * _SECOND, np.int64)
         lengths = np.diff(offsets)
         first = offsets[:-1][lengths > 0]
         gaps[first] = 0
@@ -179,22 +187,6 @@ class InventedTimes:
         in_office = is_weekday & (draw.random(count) < 0.85)
         starts = np.where(in_office, office, anywhere)
         return np.asarray(np.clip(starts, begin, begin + span - 1), np.int64)
-
-    def _gaps(
-        self,
-        codes: Ints,
-        activities: int,
-        draw: np.random.Generator,
-    ) -> Ints:
-        longest = self.longest_gap.total_seconds()
-        most = max(longest / 10, _SHORTEST_MEDIAN)
-        # A median for each pair of activities, evenly drawn on a logarithmic scale.
-        logs = draw.uniform(np.log(_SHORTEST_MEDIAN), np.log(most), activities * activities)
-        # The first event ends no pair; what stands for it is not used.
-        pairs = np.concatenate([[0], codes[:-1] * activities + codes[1:]])
-        noise = _BREADTH * draw.standard_normal(len(codes))
-        seconds = np.exp(logs[pairs[: len(codes)]] + noise)
-        return np.asarray(np.minimum(seconds, longest) * _SECOND, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
