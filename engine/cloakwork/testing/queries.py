@@ -65,6 +65,13 @@ class Asked:
     refused: tuple[str, ...] = ()
     clip: Clip | None = None
 
+    def differing_rows(self, rows: list[int], batch: Cases) -> list[int]:
+        """Those of ``rows``, which are the first cases of ``batch``, that it finds other in."""
+        entries = answered(batch, self.query, self.labels)
+        found = _vectors_of(batch, entries, self.labels)
+        # Others behind the cases asked about have no row, and are not compared.
+        return [row for row, vector in zip(rows, found, strict=False) if vector != self.found[row]]
+
 
 @dataclass(frozen=True, slots=True)
 class AskedGradient:
@@ -80,6 +87,13 @@ class AskedGradient:
     alphabet: Alphabet
     step: int
     refused: tuple[str, ...] = ()
+
+    def differing_rows(self, rows: list[int], batch: Cases) -> list[int]:
+        """As of ``Asked``."""
+        moves = _clipped(self.descent, self.gradient, self.parameters, batch, self.step)
+        apart = np.abs(moves.rows()[: len(rows)] - self.found[rows]).max(axis=1, initial=0)
+        most = max(ROUNDING, ROUNDING_SHARE * self.descent.clip)
+        return [rows[place] for place in np.flatnonzero(apart > most).tolist()]
 
 
 ROUNDING: Final = 2
@@ -254,26 +268,10 @@ def cases_that_differ(asked: Asked | AskedGradient) -> Iterator[str]:
     """
     for how, batches in ways_to_ask(asked.cases, asked.alphabet):
         for rows, batch in batches:
-            for row in _differing_rows(asked, rows, batch):
+            for row in asked.differing_rows(rows, batch):
                 case = name_of(asked.cases, row)
                 what = "query" if isinstance(asked, Asked) else "gradient"
                 yield f"{how}, a {what} finds something else in <{case}>"
-
-
-def _differing_rows(
-    asked: Asked | AskedGradient,
-    rows: list[int],
-    batch: Cases,
-) -> list[int]:
-    if isinstance(asked, Asked):
-        entries = answered(batch, asked.query, asked.labels)
-        found = _vectors_of(batch, entries, asked.labels)
-        # Others behind the cases asked about have no row, and are not compared.
-        return [row for row, vector in zip(rows, found, strict=False) if vector != asked.found[row]]
-    moves = _clipped(asked.descent, asked.gradient, asked.parameters, batch, asked.step)
-    apart = np.abs(moves.rows()[: len(rows)] - asked.found[rows]).max(axis=1, initial=0)
-    most = max(ROUNDING, ROUNDING_SHARE * asked.descent.clip)
-    return [rows[place] for place in np.flatnonzero(apart > most).tolist()]
 
 
 def _vectors_of(
@@ -375,9 +373,17 @@ def contributions_at_fault(asked: Asked) -> Iterator[str]:
     """Where a small case moves the sums that ``asked`` is answered from by more than its clip, or
     by something else beside others than by itself; one line each.
     """
-    small = _small_cases(asked.cases, asked.alphabet)
-    if asked.clip is None or not small:
+    if asked.clip is None:
         return
+    # Cases of few events, of some labels and values that the log has, and of others.
+    known = asked.alphabet if asked.alphabet is not None else tuple(sorted(asked.cases.alphabet))
+    labels = (*known[:LABELS], "decoy")
+    values = {name: _few_values(asked.cases, name) for name in asked.cases.columns}
+    variants = [each for length in range(LONGEST + 1) for each in product(labels, repeat=length)]
+    found = [case for variant in variants for case in _cases_of(variant, values)]
+    if not found:
+        return
+    small = found[:: -(-len(found) // MOST_CASES)]
     everything = batch_of(small, asked.cases, asked.alphabet)
     among = _contributions(asked, everything, asked.clip)
     for row, case in enumerate(small):
@@ -417,16 +423,6 @@ def _is_within(found: Contribution, clip: Clip) -> bool:
         norm = max(sizes, default=0) if clip.norm == "max" else sum(sizes)
         norm_fits = norm <= clip.most
     return norm_fits and sum(size > 0 for size in sizes) <= clip.cells
-
-
-def _small_cases(like: Cases, alphabet: tuple[str, ...] | None) -> list[Case]:
-    """Cases of few events, of some labels and values that ``like`` has, and of others."""
-    known = alphabet if alphabet is not None else tuple(sorted(like.alphabet))
-    labels = (*known[:LABELS], "decoy")
-    values = {name: _few_values(like, name) for name in like.columns}
-    variants = [each for length in range(LONGEST + 1) for each in product(labels, repeat=length)]
-    found = [case for variant in variants for case in _cases_of(variant, values)]
-    return found[:: -(-len(found) // MOST_CASES)] if found else []
 
 
 def _cases_of(variant: tuple[str, ...], values: dict[str, list[Value]]) -> Iterator[Case]:
