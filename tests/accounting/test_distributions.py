@@ -57,7 +57,7 @@ def test_it_costs_less_than_shares_of_delta(name: str) -> None:
     """And no less than either part alone at the whole of delta."""
     fine, coarse = FINE[name], tables(0.35)
     spent = cost(Composed(events=(fine, coarse)), DELTA).epsilon
-    shared = _epsilon_by_shares(leaves_of(fine), leaves_of(coarse), DELTA)
+    shared = _epsilon_by_shares(leaves_of(fine), leaves_of(coarse), DELTA, math.inf)
     assert spent < shared
     assert spent > max(cost(fine, DELTA).epsilon, cost(coarse, DELTA).epsilon)
 
