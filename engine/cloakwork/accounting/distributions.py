@@ -413,6 +413,32 @@ class Sample:
     shift: float
     tail: float
 
+    @classmethod
+    def of(cls, event: PrivacyEvent) -> "Sample | None":
+        """One run of an event; None where that is no sample with normal noise."""
+        rate = 1.0
+        measured = leaves_of(event)
+        if isinstance(event, PoissonSampled):
+            rate = event.rate
+            measured = leaves_of(event.event)
+        square = 0.0
+        factor = 0.0
+        spread = 0.0
+        cells = 0
+        for leaf, times in measured:
+            if not isinstance(leaf, DiscreteGaussian) or leaf.sigma <= LARGEST_SIGMA:
+                return None
+            ratio = leaf.sensitivity / leaf.sigma
+            fineness = 1 / leaf.sigma
+            cells += times
+            square += times * ratio * ratio
+            factor += times * fineness * fineness / 24
+            spread += times * (_REACH * _REACH + ratio * ratio) * fineness * fineness / 4
+        move = math.sqrt(square) * _ROUNDING
+        if not 0 < move <= _LARGEST_MOVE:
+            return None
+        return cls(rate, move, factor, factor + spread, cells * _TAIL)
+
 
 Samples = tuple[tuple[Sample, int], ...]
 """Runs, each with how often."""
@@ -445,40 +471,9 @@ def samples_of(leaves: LeafCounts) -> Samples | None:
     """The leaves as samples with normal noise, each with how often it is run; None where other
     events are among them.
     """
-    samples = [(_sample_of(event), times) for event, times in leaves]
+    samples = [(Sample.of(event), times) for event, times in leaves]
     found = tuple((sample, times) for sample, times in samples if sample is not None)
     return found if len(found) == len(leaves) else None
-
-
-def _sample_of(event: PrivacyEvent) -> Sample | None:
-    rate = 1.0
-    measured = leaves_of(event)
-    if isinstance(event, PoissonSampled):
-        rate = event.rate
-        measured = leaves_of(event.event)
-    square = 0.0
-    factor = 0.0
-    spread = 0.0
-    cells = 0
-    for leaf, times in measured:
-        if not isinstance(leaf, DiscreteGaussian) or leaf.sigma <= LARGEST_SIGMA:
-            return None
-        ratio = leaf.sensitivity / leaf.sigma
-        fineness = 1 / leaf.sigma
-        cells += times
-        square += times * ratio * ratio
-        factor += times * fineness * fineness / 24
-        spread += times * (_REACH * _REACH + ratio * ratio) * fineness * fineness / 4
-    move = math.sqrt(square) * _ROUNDING
-    if not 0 < move <= _LARGEST_MOVE:
-        return None
-    return Sample(
-        rate,
-        move,
-        factor,
-        factor + spread,
-        cells * _TAIL,
-    )
 
 
 @lru_cache(maxsize=64)

@@ -64,6 +64,18 @@ class LossDistribution:
         squares = (self.losses - mean) ** 2
         return float((squares * self.masses).sum()) / total
 
+    def tilted(self, tilt: float) -> tuple[Floats, float]:
+        """The masses times ``exp(tilt * loss - height)``, rounded up, with a ``height`` at which
+        they add up to at most 1.
+        """
+        exponents = tilt * self.losses
+        height = _log_moment(self.losses, self.masses, tilt)
+        if height == -math.inf:
+            return np.zeros(len(self.masses)), 0.0
+        height += 64 * _U * (len(self.masses) + float(np.abs(exponents).max()) + abs(height) + 8)
+        slack = 4 * _U * (np.abs(exponents) + abs(height) + 4)
+        return self.masses * np.exp(exponents - height) * (1 + slack), height
+
     def with_margin(self, share: float, cells: int) -> "LossDistribution":
         """Add ``share`` of the masses a second time, ``cells`` further up.
 
@@ -250,7 +262,7 @@ def _tilted_convolution(
     certain = 0.0
     forward = _PER_LEVEL * (window.size.bit_length() + 1)
     for part, times in leaves:
-        weights, height = _tilted_weights(part, tilt)
+        weights, height = part.tilted(tilt)
         # A leaf wider than the window is laid round it.
         cell = np.arange(len(weights)) % window.size
         wrapped = np.bincount(cell, weights, window.size)
@@ -271,19 +283,6 @@ def _tilted_convolution(
     back = shift - tilt * (window.lowest + np.arange(window.size)) * leaves[0][0].step
     slack = 8 * _U * (certain + np.abs(back) + 2 * abs(shift) + 4)
     return np.asarray(cells * np.exp(np.minimum(back + slack, 700.0)), np.float64)
-
-
-def _tilted_weights(part: LossDistribution, tilt: float) -> tuple[Floats, float]:
-    """The masses times ``exp(tilt * loss - height)``, rounded up, with a ``height`` at which they
-    add up to at most 1.
-    """
-    exponents = tilt * part.losses
-    height = _log_moment(part.losses, part.masses, tilt)
-    if height == -math.inf:
-        return np.zeros(len(part.masses)), 0.0
-    height += 64 * _U * (len(part.masses) + float(np.abs(exponents).max()) + abs(height) + 8)
-    slack = 4 * _U * (np.abs(exponents) + abs(height) + 4)
-    return part.masses * np.exp(exponents - height) * (1 + slack), height
 
 
 def _spectrum_power(spectrum: Complexes, times: int) -> Complexes:

@@ -159,6 +159,31 @@ class CaseTable:
             apart[name] = other.astype(np.float64)
         return apart
 
+    def predicate(
+        self,
+        record: int,
+        chosen: Sequence[int],
+        middles: Sequence[float],
+    ) -> Callable[["CaseTable"], Bools]:
+        """What a case must fulfil to be like ``record`` in the chosen columns."""
+        numeric = len(self.numeric)
+
+        def holds(other: "CaseTable") -> Bools:
+            found = np.ones(len(other.numbers), np.bool_)
+            for place in chosen:
+                if place >= numeric:
+                    column = place - numeric
+                    found &= other.categories[:, column] == self.categories[record, column]
+                    continue
+                value, values = self.numbers[record, place], other.numbers[:, place]
+                if np.isnan(value):
+                    found &= np.isnan(values)
+                else:
+                    found &= values >= value if value > middles[place] else values <= value
+            return found
+
+        return holds
+
 
 def case_tables(
     logs: Sequence[CodedLog],
@@ -357,7 +382,7 @@ class ReleaseAttacked:
             record = int(draws.integers(len(released.numbers)))
             size = min(COLUMNS_OF_A_PREDICATE, columns)
             chosen = sorted(draws.choice(columns, size, replace=False).tolist())
-            predicate = _predicate(released, record, chosen, middles)
+            predicate = released.predicate(record, chosen, middles)
             # The same columns with the same values are one predicate, whichever record they are of.
             values = np.concatenate([released.numbers[record], released.categories[record]])
             key = (*chosen, *values[chosen].tolist())
@@ -393,29 +418,3 @@ def _with_and_without(
 def _nearest(apart: Floats) -> Ints:
     """The cases at the least distance, ties and all."""
     return np.flatnonzero(apart <= apart.min() + _SAME)
-
-
-def _predicate(
-    table: CaseTable,
-    record: int,
-    chosen: Sequence[int],
-    middles: Sequence[float],
-) -> Callable[[CaseTable], Bools]:
-    """What a case must fulfil to be like ``record`` in the chosen columns."""
-    numeric = len(table.numeric)
-
-    def holds(other: CaseTable) -> Bools:
-        found = np.ones(len(other.numbers), np.bool_)
-        for place in chosen:
-            if place >= numeric:
-                column = place - numeric
-                found &= other.categories[:, column] == table.categories[record, column]
-                continue
-            value, values = table.numbers[record, place], other.numbers[:, place]
-            if np.isnan(value):
-                found &= np.isnan(values)
-            else:
-                found &= values >= value if value > middles[place] else values <= value
-        return found
-
-    return holds

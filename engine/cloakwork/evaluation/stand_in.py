@@ -110,6 +110,26 @@ class ProcessShape:
         """
         return float(np.clip((self.heads[1] - 0.1) / 0.7, 0.0, 1.0))
 
+    def shares_by_rank(self, cases: int) -> Floats:
+        """The share of the cases at each rank: what a block of ranks holds, spread within it as 1
+        over the rank; beyond the blocks, falling from the last on.
+        """
+        ranks = np.arange(1, max(cases, RANKS[-1]) + 1)
+        shares = np.zeros(len(ranks))
+        begin, held = 0, 0.0
+        for end, head in zip(RANKS, self.heads, strict=True):
+            weights = 1.0 / ranks[begin:end]
+            shares[begin:end] = (head - held) * weights / weights.sum()
+            begin, held = end, head
+        tail = ranks[begin:]
+        if len(tail):
+            # Falls on from the last block, but holds no more than what is left.
+            falling = shares[begin - 1] * (begin / tail) ** _BEYOND
+            shares[begin:] = falling * min(1.0, (1.0 - held) / max(falling.sum(), 1e-12))
+        # A variant of less than one case on average is no rank of its own.
+        shares[shares * cases < 1.0] = 0.0
+        return shares
+
 
 RunSeed = tuple[ProcessShape, int]
 """What one run of a setting goes by: how the invented process is, and the seed."""
@@ -280,8 +300,31 @@ class StandInFacts:
     def log(self, shape: ProcessShape, seed: int) -> EventLog:
         """The invented log of a shape and a seed; the same for every setting."""
         key = (shape, seed)
-        if key not in self._logs:
-            self._logs[key] = _invented_log(self, shape, seed)
+        if key in self._logs:
+            return self._logs[key]
+        draw = np.random.default_rng([seed, len(self.alphabet), self.cases])
+        # The control flow: cases of each variant, the variants, and which each case takes.
+        shares = shape.shares_by_rank(self.cases)
+        drawn = draw.multinomial(self.cases, np.append(shares, max(0.0, 1.0 - shares.sum())))
+        # What no rank holds are variants of one case each.
+        sizes = np.concatenate([drawn[:-1][drawn[:-1] > 0], np.ones(drawn[-1], np.int64)])
+        sizes = sizes[:MOST_VARIANTS]
+        variants = _drawn_variants(shape, len(self.alphabet), len(sizes), draw)
+        variant_of = np.repeat(np.arange(len(variants)), sizes[: len(variants)])
+        variant_of = draw.permutation(variant_of)
+        lengths = np.array([len(variant) for variant in variants], np.int64)[variant_of]
+        codes = np.concatenate([np.array(variants[row], np.int64) for row in variant_of])
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        # Times, then columns of events, then those of cases: each draws after the one before.
+        stamps = self.times.drawn(codes, offsets, len(self.alphabet), draw)
+        labels = pl.Series(ACTIVITY, self.alphabet, pl.String).gather(codes)
+        events = {name: labels.alias(name) for name in self.activity_names}
+        events |= {name: stamps.alias(name) for name in self.time_names}
+        for attribute in self.attributes:
+            if not attribute.name.startswith(CASE_PREFIX):
+                events[attribute.name] = attribute.of_events(codes, len(self.alphabet), draw)
+        cases = dict(_columns_of_cases(self, len(variant_of), draw))
+        self._logs[key] = EventLog(pl.DataFrame(events), pl.DataFrame(cases), offsets)
         return self._logs[key]
 
 
@@ -447,36 +490,6 @@ def _leaves(tree: Any) -> Iterator[Any]:
         yield tree
 
 
-def _invented_log(
-    facts: StandInFacts,
-    shape: ProcessShape,
-    seed: int,
-) -> EventLog:
-    draw = np.random.default_rng([seed, len(facts.alphabet), facts.cases])
-    # The control flow: how many cases each variant has, the variants, and which each case takes.
-    shares = _shares_by_rank(shape, facts.cases)
-    drawn = draw.multinomial(facts.cases, np.append(shares, max(0.0, 1.0 - shares.sum())))
-    # What no rank holds are variants of one case each.
-    sizes = np.concatenate([drawn[:-1][drawn[:-1] > 0], np.ones(drawn[-1], np.int64)])
-    sizes = sizes[:MOST_VARIANTS]
-    variants = _drawn_variants(shape, len(facts.alphabet), len(sizes), draw)
-    variant_of = np.repeat(np.arange(len(variants)), sizes[: len(variants)])
-    variant_of = draw.permutation(variant_of)
-    lengths = np.array([len(variant) for variant in variants], np.int64)[variant_of]
-    codes = np.concatenate([np.array(variants[row], np.int64) for row in variant_of])
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    # Times, then columns of events, then those of cases: each draws after the one before.
-    stamps = facts.times.drawn(codes, offsets, len(facts.alphabet), draw)
-    labels = pl.Series(ACTIVITY, facts.alphabet, pl.String).gather(codes)
-    events = {name: labels.alias(name) for name in facts.activity_names}
-    events |= {name: stamps.alias(name) for name in facts.time_names}
-    for attribute in facts.attributes:
-        if not attribute.name.startswith(CASE_PREFIX):
-            events[attribute.name] = attribute.of_events(codes, len(facts.alphabet), draw)
-    cases = dict(_columns_of_cases(facts, len(variant_of), draw))
-    return EventLog(pl.DataFrame(events), pl.DataFrame(cases), offsets)
-
-
 def _columns_of_cases(
     facts: StandInFacts,
     count: int,
@@ -491,27 +504,6 @@ def _columns_of_cases(
     for attribute in facts.attributes:
         if attribute.name.startswith(CASE_PREFIX):
             yield attribute.name, attribute.of_cases(count, draw)
-
-
-def _shares_by_rank(shape: ProcessShape, cases: int) -> Floats:
-    """The share of the cases at each rank: what a block of ranks holds, spread within it as 1 over
-    the rank; beyond the blocks, falling from the last on.
-    """
-    ranks = np.arange(1, max(cases, RANKS[-1]) + 1)
-    shares = np.zeros(len(ranks))
-    begin, held = 0, 0.0
-    for end, head in zip(RANKS, shape.heads, strict=True):
-        weights = 1.0 / ranks[begin:end]
-        shares[begin:end] = (head - held) * weights / weights.sum()
-        begin, held = end, head
-    tail = ranks[begin:]
-    if len(tail):
-        # Falls on from the last block, but holds no more than what is left.
-        falling = shares[begin - 1] * (begin / tail) ** _BEYOND
-        shares[begin:] = falling * min(1.0, (1.0 - held) / max(falling.sum(), 1e-12))
-    # A variant of less than one case on average is no rank of its own.
-    shares[shares * cases < 1.0] = 0.0
-    return shares
 
 
 def _drawn_variants(

@@ -217,12 +217,18 @@ def _figures_of_times(
         pairs.append(code[ends - 1] * len(labels) + code[ends])
         frame = {"first": side.labels.gather(ends - 1), "second": side.labels.gather(ends)}
         gaps.append(pl.DataFrame({**frame, "hours": seconds / 3600, "seconds": seconds}))
+    # Waiting times as log10(1 + seconds), of the pairs that occur, which are numbered from 0.
+    found, pair_of = np.unique(np.concatenate(pairs), return_inverse=True)
+    before, after = np.split(pair_of, [len(pairs[0])])
+    waits = [np.log10(1 + side["seconds"].to_numpy()) for side in gaps]
+    apart = wasserstein((before, waits[0]), (after, waits[1]), len(found))
     slots = [week_slots(side.stamps, days_from) for side in (source, release)]
     profile = "hours_of_week" if days_from is None else "weekdays"
     return {
         "case_durations": duration_distance(source.durations(), release.durations()),
         "curves": _curves(source, release, days_from),
-        "waiting_times": _waiting_distance(pairs, [side["seconds"].to_numpy() for side in gaps]),
+        # The mean over the pairs that both logs have, weighted by the source's counts.
+        "waiting_times": weighted_mean(apart, np.bincount(before, minlength=len(found))),
         profile: profile_distance(*slots),
         "pairs": most_frequent_pairs(*gaps),
     }
@@ -265,21 +271,6 @@ def duration_distance(source: Floats, release: Floats) -> float | None:
 
 def _one_group(values: Ints | Floats) -> Ints:
     return np.zeros(len(values), np.int64)
-
-
-def _waiting_distance(pairs: Sequence[Ints], seconds: Sequence[Floats]) -> float | None:
-    """Wasserstein-1 of log10(1 + seconds) per directly-follows pair; mean over the pairs that both
-    logs have, weighted by the source's counts. None without such a pair.
-    """
-    # Pairs that occur, numbered from 0.
-    found, pair_of = np.unique(np.concatenate(pairs), return_inverse=True)
-    source, release = np.split(pair_of, [len(pairs[0])])
-    apart = wasserstein(
-        (source, np.log10(1 + seconds[0])),
-        (release, np.log10(1 + seconds[1])),
-        len(found),
-    )
-    return weighted_mean(apart, np.bincount(source, minlength=len(found)))
 
 
 def profile_distance(source: Ints, release: Ints) -> float | None:

@@ -83,6 +83,24 @@ class Factors:
         squared = module.clip(_squared_norm(self.left, self.right), 0.0, None)
         return module.sqrt(squared + _SLACK * most * most)
 
+    def summed(self, counts: Ints) -> Ints:
+        """Of whole numbers, the sum of the matrices, that of case i ``counts[i]`` times: int64."""
+        most = self.left.shape[1] * LEFT_STEPS * RIGHT_STEPS
+        # How often cases may count, in all, that are summed at once.
+        exact = int(_EXACT / most)
+        # Counts digit by digit: large ones would leave room for no other case beside them.
+        length = int(counts.max(initial=0)).bit_length()
+        bits = max(1, min(length, (exact.bit_length() - 1) // 2))
+        at_once = max(1, exact >> bits)
+        total = np.zeros((self.left.shape[2], self.right.shape[2]), np.int64)
+        for shift in range(0, length, bits):
+            digits = (counts >> shift) & ((1 << bits) - 1)
+            rows = np.flatnonzero(digits)
+            for start in range(0, len(rows), at_once):
+                chunk = rows[start : start + at_once]
+                total += _exact_sum(self, chunk, digits[chunk]) << shift
+        return total
+
 
 class Moves(Protocol):
     """What cases count for: a vector of integers (grid steps) each, within the clip."""
@@ -125,7 +143,7 @@ class FactorMoves:
 
     def summed(self, counts: Ints) -> Ints:
         """By products of matrices that are exact."""
-        return np.concatenate([_sum_of(each, counts).reshape(-1) for each in self.layers])
+        return np.concatenate([each.summed(counts).reshape(-1) for each in self.layers])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -297,25 +315,6 @@ def _together(norms: Sequence[Array]) -> Array:
     largest = module.amax(stacked, axis=0)
     shares = stacked / module.where(largest > 0, largest, 1.0)
     return largest * module.sqrt((shares * shares).sum(axis=0)) * (1 + 2.0**-40)
-
-
-def _sum_of(moves: Factors, counts: Ints) -> Ints:
-    """The sum of the matrices, that of case i ``counts[i]`` times: int64."""
-    most = moves.left.shape[1] * LEFT_STEPS * RIGHT_STEPS
-    # How often cases may count, in all, that are summed at once.
-    exact = int(_EXACT / most)
-    # Counts digit by digit: large ones would leave room for no other case beside them.
-    length = int(counts.max(initial=0)).bit_length()
-    bits = max(1, min(length, (exact.bit_length() - 1) // 2))
-    at_once = max(1, exact >> bits)
-    total = np.zeros((moves.left.shape[2], moves.right.shape[2]), np.int64)
-    for shift in range(0, length, bits):
-        digits = (counts >> shift) & ((1 << bits) - 1)
-        rows = np.flatnonzero(digits)
-        for start in range(0, len(rows), at_once):
-            chunk = rows[start : start + at_once]
-            total += _exact_sum(moves, chunk, digits[chunk]) << shift
-    return total
 
 
 def _exact_sum(
