@@ -336,7 +336,6 @@ def _common_step(leaves: LeafCounts) -> float:
 
 
 def _typical_loss(event: PrivacyEvent) -> float:
-    """The privacy loss that one run typically reaches."""
     match event:
         case DiscreteGaussian(sigma=sigma, sensitivity=sensitivity):
             return sensitivity / sigma
@@ -386,9 +385,7 @@ def _losses_on_grid(
     infinite: float,
     step: float,
 ) -> LossDistribution:
-    """Masses on the grid, every loss rounded up; each mass a little above what rounding can have
-    taken from it.
-    """
+    """Every loss rounded up to the grid, each mass raised above what rounding can take."""
     # 1e-9 cells further up: the quotient may have been rounded down past a grid point.
     cells = np.ceil(losses / step + 1e-9).astype(np.int64)
     lowest = int(cells.min())

@@ -228,9 +228,7 @@ def _split_by_noise_size(leaves: LeafCounts) -> tuple[LeafCounts, LeafCounts]:
 
 
 def _least_delta(leaves: LeafCounts, epsilon: float) -> float:
-    """Bisection for the delta at which the accountant gives ``epsilon``; the returned end keeps to
-    it.
-    """
+    """Bisection for the delta that gives ``epsilon``; the returned end keeps to it."""
     low = -700.0
     high = math.log(0.5)
     if _accounted_epsilon(leaves, math.exp(high)) > epsilon:

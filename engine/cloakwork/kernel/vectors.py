@@ -517,9 +517,7 @@ def _kept(
     weight: Ints,
     noise: Noise,
 ) -> Ints:
-    """How many units of each entry are kept in all: int64, of the shape of ``case`` (ascending) and
-    ``size``.
-    """
+    """How many units of each entry are kept in all: of ``size``'s shape; ``case`` ascends."""
     rows, first = np.unique(case, return_index=True)
     ends = np.cumsum(size)
     begins = (ends - size)[first]

@@ -121,9 +121,7 @@ class _Keys:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Draws of every kind from one stream of uniform words; see ``Noise`` for what each method
-    gives.
-    """
+    """Draws of every kind from one stream of uniform words, each as ``Noise`` tells."""
 
     words: sampler.WordSource
     private: bool

@@ -242,9 +242,7 @@ def _even_edges(
     most: int,
     digits: int,
 ) -> Floats:
-    """Of bins of the smallest round width of which there are at most ``most``, and which is no
-    finer than the grain.
-    """
+    """Of bins of the smallest round width that needs at most ``most``, no finer than the grain."""
     span = high - low
     # A span that underflows or overflows gets one bin.
     if span / most <= 0 or not math.isfinite(span):

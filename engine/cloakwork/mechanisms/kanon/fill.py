@@ -141,7 +141,6 @@ def _with_filled_events(
     params: FillParams,
     stream: Stream,
 ) -> EventLog:
-    """The log with every inserted event complete."""
     if log.inserted is None or not log.inserted.any():
         return log
     labels = log.events[ACTIVITY].cast(pl.String).fill_null("")

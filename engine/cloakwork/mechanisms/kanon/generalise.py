@@ -277,7 +277,7 @@ class Generalise(Mechanism[GeneraliseParams]):
             how="left",
             maintain_order="left",
         )
-        measured = [_measured_levels(item, rows) for item in present]
+        measured = [_MeasuredLevel.all_of(item, rows) for item in present]
 
         levels = np.full((variants.height, len(present)), -1, np.int64)
         is_undecided = np.ones(variants.height, np.bool_)
@@ -328,21 +328,21 @@ class _MeasuredLevel:
     loss: float
     codes: Ints
 
-
-def _measured_levels(item: QuasiIdentifier, rows: pl.DataFrame) -> list[_MeasuredLevel]:
-    """Every level of one attribute, finest first."""
-    cases = rows[CASES].to_numpy()
-    values = values_of(rows, item.table_column)
-    codes_by_level = [item.codes_at_level(values, level) for level in range(item.levels)]
-    entropies = []
-    for codes in codes_by_level:
-        weight = np.bincount(codes, cases)
-        share = weight[weight > 0] / weight.sum()
-        entropies.append(float(-(share * np.log(share)).sum()))
-    finest = entropies[0]
-    # Where nothing differs at the finest level, there is nothing to lose.
-    losses = [1 - entropy / finest if finest else 0.0 for entropy in entropies]
-    return [_MeasuredLevel(loss, codes) for loss, codes in zip(losses, codes_by_level, strict=True)]
+    @classmethod
+    def all_of(cls, item: QuasiIdentifier, rows: pl.DataFrame) -> "list[_MeasuredLevel]":
+        """Every level of one attribute, finest first."""
+        cases = rows[CASES].to_numpy()
+        values = values_of(rows, item.table_column)
+        codes_by_level = [item.codes_at_level(values, level) for level in range(item.levels)]
+        entropies = []
+        for codes in codes_by_level:
+            weight = np.bincount(codes, cases)
+            share = weight[weight > 0] / weight.sum()
+            entropies.append(float(-(share * np.log(share)).sum()))
+        finest = entropies[0]
+        # Where nothing differs at the finest level, there is nothing to lose.
+        losses = [1 - entropy / finest if finest else 0.0 for entropy in entropies]
+        return [cls(loss, codes) for loss, codes in zip(losses, codes_by_level, strict=True)]
 
 
 def _smallest_groups(rows: pl.DataFrame, codes: Sequence[Ints]) -> Ints:

@@ -176,9 +176,7 @@ class KAnonymityProgram:
         return self._assignment_from(np.array(solver.getSolution().col_value)[count:])
 
     def _assignment_from(self, x: Floats) -> Assignment | None:
-        """The answer that column values stand for, rounded; None where rounding loses or adds a
-        case.
-        """
+        """The answer of column values, rounded; None where rounding loses or adds a case."""
         # The solver gives whole numbers to within its tolerance.
         cases = np.round(x).astype(np.int64)
         if not self.split_cases:
@@ -283,7 +281,6 @@ def _sparse(
     values: Any,
     shape: tuple[int, int],
 ) -> Any:
-    """A sparse matrix with these entries."""
     data = np.broadcast_to(np.asarray(values, np.float64), rows.shape)
     return sparse.coo_array((data, (rows, columns)), shape)
 

@@ -305,9 +305,7 @@ class _OptimalSearch:
         certificate: CertifiedBound,
         limit: int,
     ) -> KAnonymityProgram:
-        """The program over what an answer of less than ``limit`` may contain, and over the best
-        answer.
-        """
+        """Over what an answer of less than ``limit`` may contain, and over the best answer."""
         variants = len(self.problem.texts)
         source, target = certificate.columns_below(limit)
         # One number a pair, so that none occurs twice.
@@ -339,7 +337,6 @@ class _OptimalSearch:
         return (relative_gap(self.cost, self.bound) or 0.0) <= self.params.gap
 
     def _on_bound(self, bound: int) -> None:
-        """Called with better bounds."""
         self._raise_bound(bound)
         self._report_progress()
 

@@ -80,9 +80,7 @@ class _PrefixTree:
 
 
 def _build_prefix_tree(texts: tuple[str, ...], scope: Scope) -> _PrefixTree:
-    """Build the tree; END, which scope ``variants`` appends, sorts before every label, as the
-    sorted texts do.
-    """
+    """END, which scope ``variants`` appends, sorts before every label, as the sorted texts do."""
     parent: list[int] = []
     first: list[int] = []
     subtree_end: list[int] = []

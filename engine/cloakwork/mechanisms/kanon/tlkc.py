@@ -394,7 +394,6 @@ def _nothing_releasable(
     support: int,
     confidence: float,
 ) -> str:
-    """Why no event can be released."""
     if rounds == 0 and support < params.K:
         counted = "cases" if params.unit is None else f"distinct values of '{params.unit}'"
         return (

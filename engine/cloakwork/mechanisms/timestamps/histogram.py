@@ -415,9 +415,7 @@ class ModelledTimes:
         )
 
     def _usual_hours(self) -> Floats:
-        """The part of all events that takes place in each hour of the week (or day, where the
-        clock knows no hours).
-        """
+        """The part of all events in each hour of the week; day, where the clock knows no hours."""
         clock = self.clock
         sigma = self._sigma("hours")
         codes = np.arange(7 + clock.hours + clock.slots)

@@ -408,9 +408,7 @@ def _frequent_contexts(
     latest: Sequence[Context],
     least: float,
 ) -> tuple[list[Context], Floats]:
-    """One step longer than ``latest``: the contexts of more than ``least`` mass, the largest
-    ``MOST_CONTEXTS``.
-    """
+    """Of one step more than ``latest``: the largest ``MOST_CONTEXTS`` of above ``least`` mass."""
     found: list[tuple[float, Context]] = []
     for context in latest:
         # Without the last column: nothing follows END.
