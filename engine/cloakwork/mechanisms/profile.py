@@ -216,6 +216,9 @@ def measure_profile(params: ProfileParams, kernel: Kernel) -> ProfileFigures:
     bins = len(EDGES) + 1
     noisy_binned = kernel.sum(_bin_of_length, Laplace(params.length_scale), keys=bins)
     noisy_top = kernel.custom(LARGEST_VARIANTS, Laplace(params.top_scale))
+    # Noise is drawn where an answer is read, and in this order.
+    cases = max(0, int(noisy_cases.at(np.zeros(1, np.int64))[0]))
+    lengths = _length_quantiles(noisy_binned.at(np.arange(bins)))
     alphabet = None
     if params.selection_scale is not None and params.tau is not None:
         # Of each case a random few of its activities count.
@@ -223,8 +226,8 @@ def measure_profile(params: ProfileParams, kernel: Kernel) -> ProfileFigures:
         selected = kernel.select(_activities, Laplace(params.selection_scale), params.tau, few)
         alphabet = tuple(sorted(label for (label,) in selected.labels))
     return ProfileFigures(
-        cases=max(0, int(noisy_cases.at(np.zeros(1, np.int64))[0])),
-        lengths=_length_quantiles(noisy_binned.at(np.arange(bins))),
+        cases=cases,
+        lengths=lengths,
         top={str(most): max(0, int(held)) for most, held in zip(TOP, noisy_top, strict=True)},
         alphabet=alphabet,
     )
