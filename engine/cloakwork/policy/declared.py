@@ -64,8 +64,10 @@ def _within_calendar(value: datetime) -> datetime:
 
 def _ends_within_calendar(window: Window) -> Window:
     for end, value in (("start", window.start), ("end", window.end)):
-        if not FIRST_YEAR <= value.year < LAST_YEAR:
-            raise ValueError(f"{end} must lie in the years from {FIRST_YEAR} to {LAST_YEAR - 1}")
+        try:
+            _within_calendar(value)
+        except ValueError as error:
+            raise ValueError(f"{end} {error}") from None
     return window
 
 

@@ -187,7 +187,16 @@ def in_budget(old: Policy, new: Policy) -> Iterator[Change]:
             if was != now:
                 kind = "looser" if now > was else "tighter"
                 yield Change(f"{field}.{unit}", kind, f"{was:g}", f"{now:g}")
-    yield from _in_windows(old, new)
+    before_windows, after_windows = of_old.windows, of_new.windows
+    if before_windows != after_windows:
+        kind = "other"
+        # With windows the total of a dataset is that of each of them, where the unit is the case:
+        # all windows together may cost more.
+        is_total_moved = before_windows is None or after_windows is None
+        if unit_name(new.spec.unit) == CASE and is_total_moved:
+            kind = "looser" if before_windows is None else "tighter"
+        was_said, now_said = _windows_text(before_windows), _windows_text(after_windows)
+        yield Change("spec.budget.windows", kind, was_said, now_said)
     earlier, later = old.spec.budget.composition, new.spec.budget.composition
     if earlier != later:
         kind = "looser" if later == "tight" else "tighter"
@@ -196,18 +205,6 @@ def in_budget(old: Policy, new: Policy) -> Iterator[Change]:
     if before_parts != after_parts:
         # The guarantee is the same, however it is shared out.
         yield Change("spec.budget.shares", "other", _weights(before_parts), _weights(after_parts))
-
-
-def _in_windows(old: Policy, new: Policy) -> Iterator[Change]:
-    """With windows the total of a dataset is that of each of them, where the unit is the case."""
-    before, after = old.spec.budget.windows, new.spec.budget.windows
-    if before == after:
-        return
-    kind: Verdict = "other"
-    # Each window has the total to itself, so all windows together may cost more.
-    if unit_name(new.spec.unit) == CASE and (before is None or after is None):
-        kind = "looser" if before is None else "tighter"
-    yield Change("spec.budget.windows", kind, _windows_text(before), _windows_text(after))
 
 
 def _windows_text(windows: Windows | None) -> str | None:
