@@ -70,6 +70,18 @@ class JointTerms:
     profiled: PrivacyEvent | None
     in_all: Cost
 
+    def allows(self, events: list[PrivacyEvent]) -> bool:
+        """Whether ``events`` cost no more than the goal, by themselves and with the profile.
+
+        By themselves too: a profile may serve several releases, and the ledger charges it once.
+        """
+        composed = Composed(events=tuple(events))
+        if not _is_within(composed, Cost(epsilon=self.goal.epsilon, delta=self.goal.delta)):
+            return False
+        if self.profiled is None:
+            return True
+        return _is_within(Composed(events=(self.profiled, *events)), self.in_all)
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -262,7 +274,7 @@ def _largest_offers(found: list[_Weighed], terms: JointTerms) -> Offers | Cause:
             each.chosen.mechanism.step(offer.params, terms.facts).event
             for each, offer in zip(found, offers, strict=True)
         ]
-        return tuple(offers) if _is_allowed(events, terms) else None
+        return tuple(offers) if terms.allows(events) else None
 
     best = _largest(offers_at, _first_mu(terms))
     if best is not None:
@@ -300,19 +312,6 @@ def _largest(offers_at: Callable[[float], Offers | None], first: float) -> Offer
         else:
             low, best = middle, found
     return best
-
-
-def _is_allowed(events: list[PrivacyEvent], terms: JointTerms) -> bool:
-    """Whether ``events`` cost no more than the goal, by themselves and with the profile.
-
-    By themselves too: a profile may serve several releases, and the ledger charges it once.
-    """
-    goal, composed = terms.goal, Composed(events=tuple(events))
-    if not _is_within(composed, Cost(epsilon=goal.epsilon, delta=goal.delta)):
-        return False
-    if terms.profiled is None:
-        return True
-    return _is_within(Composed(events=(terms.profiled, *events)), terms.in_all)
 
 
 def _is_within(event: PrivacyEvent, allowed: Cost) -> bool:
