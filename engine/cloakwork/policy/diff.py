@@ -94,23 +94,20 @@ def _matching_goal(
 ) -> Guarantee | None:
     same_kind = [item for item in candidates if item.kind == goal.kind]
     # The surest match first: alike in every word, in the columns, or the only one of its kind.
-    for identity in (_exact_identity, _rough_identity):
+    for exact in (True, False):
         for item in same_kind:
-            if identity(item) == identity(goal):
+            if _identity(item, exact=exact) == _identity(goal, exact=exact):
                 return item
     alone = len(same_kind) == 1 and sum(item.kind == goal.kind for item in others) == 1
     return same_kind[0] if alone else None
 
 
-def _rough_identity(goal: Guarantee) -> tuple[object, ...]:
-    """What a guarantee is about: its kind and columns."""
-    return goal.kind, frozenset(goal.over)
-
-
-def _exact_identity(goal: Guarantee) -> tuple[object, ...]:
-    """What a guarantee is about, with every parameter that is a word."""
+def _identity(goal: Guarantee, *, exact: bool) -> tuple[object, ...]:
+    """What a guarantee is about: its kind and columns; ``exact``: with every parameter that is a
+    word.
+    """
     words = [(name, value) for name, value in goal if isinstance(value, str) and name != "kind"]
-    return *_rough_identity(goal), tuple(sorted(words))
+    return goal.kind, frozenset(goal.over), tuple(sorted(words)) if exact else ()
 
 
 def _goal_label(goal: Guarantee) -> str:
