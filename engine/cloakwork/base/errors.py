@@ -124,13 +124,12 @@ class PlanImpossible(CloakworkError):
 
     def __init__(self, causes: Sequence[Cause], *, policy: str = "policy") -> None:
         self.causes = tuple(causes)
-        places = (policy if cause.path is None else _place(cause) for cause in self.causes)
+        places = (
+            policy if cause.path is None else f"{cause.path}:{cause.line}:{cause.column}"
+            for cause in self.causes
+        )
         lines = zip(places, self.causes, strict=True)
         super().__init__(in_lines([f"{place}: cannot be met: {cause}" for place, cause in lines]))
-
-
-def _place(cause: Cause) -> str:
-    return f"{cause.path}:{cause.line}:{cause.column}"
 
 
 class PlanMoved(CloakworkError):
