@@ -113,6 +113,20 @@ class _Weighed:
         """The best."""
         return self.weighed.ranked[0]
 
+    def causes(self, allowed: Mechanisms) -> tuple[Cause, ...]:
+        """Why the part is not served; none where it is."""
+        if self.weighed.misset:
+            return self.weighed.misset
+        if self.weighed.ranked:
+            return ()
+        goal = self.part.goal
+        missed = tuple(
+            Cause(goal, item.reason, item.mechanism)
+            for item in near_misses(self.weighed.considered, allowed)
+        )
+        reason = "no mechanism serves it together with the other columns of the guarantee"
+        return missed or (Cause(goal, reason),)
+
 
 Offers = tuple[Offer[Any], ...]
 
@@ -151,7 +165,7 @@ def choose_parts(
     # That a mechanism serves another part is not said.
     of_parts = (item for each in found for item in each.weighed.considered if item.kind != "never")
     considered = (*_considered_alone(alone, terms), *of_parts)
-    causes = tuple(cause for each in found for cause in _causes_of_part(each, terms))
+    causes = tuple(cause for each in found for cause in each.causes(terms.allowed))
     if causes:
         return MechanismChoice((), considered, causes)
     # Only then the noise of all of them, for what one part spends limits the others.
@@ -236,21 +250,6 @@ def _considered_alone(
             yield item.model_copy(update={"kind": "not_yet", "reason": reason})
         else:
             yield item
-
-
-def _causes_of_part(found: _Weighed, terms: JointTerms) -> tuple[Cause, ...]:
-    """Why a part is not served; none where it is."""
-    if found.weighed.misset:
-        return found.weighed.misset
-    if found.weighed.ranked:
-        return ()
-    goal = found.part.goal
-    missed = tuple(
-        Cause(goal, item.reason, item.mechanism)
-        for item in near_misses(found.weighed.considered, terms.allowed)
-    )
-    reason = "no mechanism serves it together with the other columns of the guarantee"
-    return missed or (Cause(goal, reason),)
 
 
 def _largest_offers(found: list[_Weighed], terms: JointTerms) -> Offers | Cause:

@@ -103,9 +103,7 @@ def _matching_goal(
 
 
 def _identity(goal: Guarantee, *, exact: bool) -> tuple[object, ...]:
-    """What a guarantee is about: its kind and columns; ``exact``: with every parameter that is a
-    word.
-    """
+    """What a guarantee is about: kind and columns; ``exact``: and each parameter that is a word."""
     words = [(name, value) for name, value in goal if isinstance(value, str) and name != "kind"]
     return goal.kind, frozenset(goal.over), tuple(sorted(words)) if exact else ()
 
