@@ -153,8 +153,8 @@ def test_deltas_of_all_thresholds_are_counted() -> None:
 
 def test_what_a_broken_search_finds_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A twin that counts the first part alone: the claim is derived from all steps."""
-    whole = joint._is_allowed
-    monkeypatch.setattr(joint, "_is_allowed", lambda events, terms: whole(events[:1], terms))
+    whole = joint.JointTerms.allows
+    monkeypatch.setattr(joint.JointTerms, "allows", lambda terms, events: whole(terms, events[:1]))
     with pytest.raises(PlanImpossible, match="more than 2, 1e-05"):
         make_plan(policy_of(**spec()), catalogue=with_toys())
 

@@ -52,19 +52,6 @@ def first_line(error: BaseException) -> str:
     return line[: MOST_CHARACTERS - 3] + "..."
 
 
-def _restored(
-    kind: type[Exception],
-    args: tuple[object, ...],
-    held: dict[str, object],
-) -> Exception:
-    """An error that another process raised."""
-    # Not by its constructor, which takes the objects that the text was made of.
-    error = kind.__new__(kind, *args)
-    error.args = args
-    error.__dict__.update(held)
-    return error
-
-
 class CloakworkError(Exception):
     """Anything a user can correct; ``exit_code`` is what the command line returns for it.
 
@@ -75,8 +62,8 @@ class CloakworkError(Exception):
     beside: Mapping[str, object] = MappingProxyType({})
 
     def __reduce__(self) -> tuple[object, ...]:
-        # The kinds take other arguments than the text that ``args`` holds.
-        return _restored, (type(self), self.args, dict(self.__dict__))
+        # Not by the constructor: kinds take the objects that the text in ``args`` was made of.
+        return type(self).__new__, (type(self), *self.args), dict(self.__dict__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +124,12 @@ class PlanImpossible(CloakworkError):
 
     def __init__(self, causes: Sequence[Cause], *, policy: str = "policy") -> None:
         self.causes = tuple(causes)
-        places = (policy if cause.path is None else _place(cause) for cause in self.causes)
+        places = (
+            policy if cause.path is None else f"{cause.path}:{cause.line}:{cause.column}"
+            for cause in self.causes
+        )
         lines = zip(places, self.causes, strict=True)
         super().__init__(in_lines([f"{place}: cannot be met: {cause}" for place, cause in lines]))
-
-
-def _place(cause: Cause) -> str:
-    return f"{cause.path}:{cause.line}:{cause.column}"
 
 
 class PlanMoved(CloakworkError):

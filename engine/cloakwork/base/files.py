@@ -5,6 +5,7 @@ process that holds them, and new files, whole or not at all and never over anoth
 import fcntl
 import os
 import secrets
+import shutil
 import stat
 import sys
 import tempfile
@@ -143,6 +144,11 @@ class Lock:
                 self.path.unlink()
         self.release()
 
+    def remove_folder(self) -> None:
+        """Remove the folder with all that is in it, as far as that can be done, and unlock."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        self.release()
+
 
 def lock_file(path: Path) -> Lock:
     """Make ``path`` and lock it; waits while another process tests the lock. Raises OSError."""
@@ -153,15 +159,18 @@ def lock_file(path: Path) -> Lock:
             return lock
 
 
-def lock_folder(path: Path) -> Lock | None:
-    """Make the folder ``path`` and lock it; None where somebody took it away in between. Raises
-    OSError.
+def lock_folder(parent: Path, prefix: str) -> Lock:
+    """Make a folder in ``parent`` and lock it; its name is ``prefix``, the number of this process
+    and one of its own. Raises OSError.
     """
-    path.mkdir()
-    try:
-        return _locked(path, os.O_RDONLY, wait=True)
-    except FileNotFoundError:
-        return None
+    # Again where somebody took the folder away before it was locked.
+    while True:
+        path = parent / f"{prefix}{os.getpid()}-{secrets.token_hex(4)}"
+        path.mkdir()
+        with suppress(FileNotFoundError):
+            lock = _locked(path, os.O_RDONLY, wait=True)
+            if lock is not None:
+                return lock
 
 
 def lock_if_abandoned(path: Path) -> Lock | None:

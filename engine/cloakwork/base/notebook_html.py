@@ -52,7 +52,10 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     if not rows:
         return ""
     heads = "".join(f'<th scope="col" style="{_CELL}">{safe(name)}</th>' for name in header)
-    lines = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows[:MOST_ROWS])
+    lines = ""
+    for row in rows[:MOST_ROWS]:
+        cells = "".join(f'<td style="{_CELL}">{safe(value)}</td>' for value in row)
+        lines += f"<tr>{cells}</tr>"
     body = f"<thead><tr>{heads}</tr></thead><tbody>{lines}</tbody>"
     return f'<table style="border-collapse: collapse">{body}</table>{_rest(rows)}'
 
@@ -62,10 +65,6 @@ def safe(text: object) -> str:
     # Signs that turn the direction of writing are not printable.
     signs = str(text)
     return escape("".join(sign if sign.isprintable() else "\ufffd" for sign in signs))
-
-
-def _cell(value: object) -> str:
-    return f'<td style="{_CELL}">{safe(value)}</td>'
 
 
 def _rest(rows: Sequence[object]) -> str:

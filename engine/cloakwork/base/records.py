@@ -59,21 +59,15 @@ def without_prose(model: T) -> T:
 def _without_prose(value: Any) -> Any:
     if isinstance(value, BaseModel):
         kind = type(value)
-        return value.model_copy(
-            update={
-                name: _emptied(getattr(value, name))
-                if is_prose(kind, name)
-                else _without_prose(getattr(value, name))
-                for name in kind.model_fields
-            }
-        )
+        update: dict[str, Any] = {}
+        for name in kind.model_fields:
+            held = getattr(value, name)
+            if not is_prose(kind, name):
+                update[name] = _without_prose(held)
+            # No text, in the shape that the field has.
+            elif held is not None:
+                update[name] = () if isinstance(held, tuple) else ""
+        return value.model_copy(update=update)
     if isinstance(value, tuple | list):
         return type(value)(_without_prose(item) for item in value)
     return value
-
-
-def _emptied(prose: Any) -> Any:
-    """No text, in the shape that the field has."""
-    if prose is None:
-        return None
-    return () if isinstance(prose, tuple) else ""

@@ -220,12 +220,13 @@ class Visit:
 
     def page(self, template: str, status: int = 200, **content: object) -> Response:
         """A page of the console."""
+        path = self.request.url.path
         shown = {
             "form_token": self.request.state.form_token,
             "folder": self.workplace.label,
             "root": str(self.workplace.root),
-            "path": self.request.url.path,
-            "part": _part_of(self.request.url.path),
+            "path": path,
+            "part": _PARTS.get(path.split("/")[1], path),
             "working": sum(not job.ended for job in self.state.jobs.newest_first()),
         }
         # What every page shows: where it lies, what runs, and the session's token.
@@ -261,10 +262,6 @@ _PARTS: Final = {
     "work": "/work",
 }
 """Under which entry of the navigation a page lies, by the first word of its address."""
-
-
-def _part_of(path: str) -> str:
-    return _PARTS.get(path.split("/")[1], path)
 
 
 Page = Callable[[Visit], Response]

@@ -273,8 +273,14 @@ def _series(name: str, values: Listed | Numbers | Times) -> pl.Series:
         return _numbers(pl.Series(name, values.values, pl.Float64).fill_nan(None), values.type)
     # The domain says the type, never the values that occur.
     kind = _type_of(values.domain)
-    domain = map(_text_of, values.domain) if kind is pl.String else values.domain
-    listed = pl.Series(list(domain), dtype=kind)
+    domain = list(values.domain)
+    if kind is pl.String:
+        # As JSON spells them; texts are themselves.
+        domain = [
+            value if isinstance(value, str | None) else json.dumps(value, ensure_ascii=False)
+            for value in domain
+        ]
+    listed = pl.Series(domain, dtype=kind)
     is_missing = np.asarray(values.codes) < 0
     places = pl.Series(np.where(is_missing, 0, values.codes))
     if not len(listed):
@@ -307,10 +313,3 @@ def _type_of(domain: tuple[JsonValue, ...]) -> type[pl.DataType]:
     if kinds == {int}:
         return pl.Int64
     return pl.Float64 if kinds and kinds <= {int, float} else pl.String
-
-
-def _text_of(value: JsonValue) -> str | None:
-    """A value as JSON spells it; texts are themselves."""
-    if value is None or isinstance(value, str):
-        return value
-    return json.dumps(value, ensure_ascii=False)

@@ -73,7 +73,10 @@ class MemoryEngine:
         """Map the cases of each batch, or make new ones."""
         log = in_memory(log)
         if isinstance(action, GenerateCases):
-            return self._generated(action)
+            bounds = np.linspace(0, action.cases, self.batches + 1).astype(int).tolist()
+            made = [generated_cases(action, *of_range) for of_range in pairwise(bounds)]
+            generated = made[0] if len(made) == 1 else joined_batches(made)
+            return replace(generated, case_index=None)
         if isinstance(action, EnrichCases):
             return self.rewrite(collected(action.cases), MapCases(action.apply, together="case"))
         if isinstance(action, MapCasesBySummary):
@@ -90,12 +93,6 @@ class MemoryEngine:
     def shuffle(self, log: LogHandle, stream: Stream) -> EventLog:
         """See ``Engine``."""
         return shuffled(in_memory(log), stream)
-
-    def _generated(self, action: GenerateCases) -> EventLog:
-        bounds = np.linspace(0, action.cases, self.batches + 1).astype(int).tolist()
-        made = [generated_cases(action, *of_range) for of_range in pairwise(bounds)]
-        log = made[0] if len(made) == 1 else joined_batches(made)
-        return replace(log, case_index=None)
 
 
 def in_memory(log: object) -> EventLog:

@@ -5,7 +5,6 @@ process was killed, at the next start.
 import os
 import re
 import secrets
-import shutil
 import socket
 import weakref
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from cloakwork.base.errors import OutputError
-from cloakwork.base.files import Lock, data_home, lock_folder, lock_if_abandoned
+from cloakwork.base.files import data_home, lock_folder, lock_if_abandoned
 
 WORK_FOLDER: Final = "CLOAKWORK_WORK"
 """The environment's name for where such folders are made."""
@@ -48,14 +47,15 @@ class Workspace:
         try:
             home.mkdir(parents=True, exist_ok=True, mode=0o700)
             remove_abandoned(home)
-            lock = _own_folder(home)
+            lock = lock_folder(home, _host_prefix())
+            lock.path.chmod(0o700)
         except OSError as error:
             raise OutputError(
                 f"{home}: no folder for batches of the log can be made there ({error.strerror}); "
                 f"set {WORK_FOLDER} to a folder of your own"
             ) from error
         self.path: Final = lock.path
-        self._close = weakref.finalize(self, _remove, lock)
+        self._close = weakref.finalize(self, lock.remove_folder)
 
     def new_file(self, suffix: str) -> Path:
         """The path of a file that is not there yet."""
@@ -100,24 +100,10 @@ def remove_abandoned(home: Path) -> int:
         except OSError:  # of another user
             continue
         if lock is not None:
-            shutil.rmtree(folder, ignore_errors=True)
-            lock.release()
+            lock.remove_folder()
             removed += not folder.exists()
     return removed
 
 
-def _own_folder(home: Path) -> Lock:
-    while True:
-        lock = lock_folder(home / f"{_host_prefix()}{os.getpid()}-{secrets.token_hex(4)}")
-        if lock is not None:
-            lock.path.chmod(0o700)
-            return lock
-
-
 def _host_prefix() -> str:
     return f"{_PREFIX}{socket.gethostname()}-"
-
-
-def _remove(lock: Lock) -> None:
-    shutil.rmtree(lock.path, ignore_errors=True)
-    lock.release()

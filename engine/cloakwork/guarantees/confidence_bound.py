@@ -546,8 +546,14 @@ def _one_event_longer(candidates: _Candidates, places: pl.DataFrame, event: str)
     """Each candidate with one symbol more, in the new column ``event``."""
     by = [*candidates.by, event]
     found: list[pl.DataFrame] = []
-    # A candidate and a sequence are one row, so that no slice divides what is grouped.
-    for rows in _joinable_slices(candidates.rows, places):
+    length = places.group_by("sequence").agg(pl.len().alias("length"))
+    joined = candidates.rows.select("sequence").join(
+        length, on="sequence", how="left", maintain_order="left"
+    )
+    rows_made_so_far = joined["length"].fill_null(0).cast(pl.Int64).cum_sum().to_numpy()
+    # Slices of at least one row that make about ``_SLICE`` joined ones. A candidate and a sequence
+    # are one row, so that no slice divides what is grouped.
+    for rows in _slices(candidates.rows, rows_made_so_far // _SLICE):
         # The earliest end is enough: what follows a later one follows the earliest, too.
         behind = rows.join(places, on="sequence").filter(pl.col("place") > pl.col("end"))
         longer = behind.rename({"symbol": event}).group_by(named(*by, "sequence"))
@@ -555,14 +561,6 @@ def _one_event_longer(candidates: _Candidates, places: pl.DataFrame, event: str)
         if sum(table.height for table in found) > MOST_PAIRS:
             raise _TooManyMatches
     return _Candidates(pl.concat(found), by)
-
-
-def _joinable_slices(rows: pl.DataFrame, places: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """``rows`` in slices, at least one, that make about ``_SLICE`` rows joined with ``places``."""
-    length = places.group_by("sequence").agg(pl.len().alias("length"))
-    joined = rows.select("sequence").join(length, on="sequence", how="left", maintain_order="left")
-    rows_made_so_far = joined["length"].fill_null(0).cast(pl.Int64).cum_sum()
-    yield from _slices(rows, rows_made_so_far.to_numpy() // _SLICE)
 
 
 def _slices(rows: pl.DataFrame, slice_number: Ints) -> Iterator[pl.DataFrame]:

@@ -1,7 +1,7 @@
 """Differential privacy: one unit's data changes no probability by more than a factor."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import ConfigDict, Field, model_validator
@@ -177,9 +177,16 @@ class DifferentialPrivacy(NoiseGuarantee):
         used = frozenset().union(*(state.measured for state in existing))
         # What is released beside the covered columns is seen as well, through whatever noise.
         seen = used.union(*(columns[name].measured for name in flow.released & columns.keys()))
+        steps = [flow.steps[index] for index in sorted(seen)]
+        charged_otherwise = [
+            f"{step.mechanism} is charged for {step.currency} privacy: its noise hides single "
+            "values, not whether somebody is in the log"
+            for step in steps
+            if step.currency != "unit"
+        ]
         causes = (
             *self._raw_values(flow),
-            *_charged_otherwise(seen, flow),
+            *charged_otherwise,
             *unproved_causes(seen, flow),
             *budget_causes(self, flow),
         )
@@ -275,14 +282,3 @@ class DifferentialPrivacy(NoiseGuarantee):
         """Between bounded neighbours, what other columns reveal of times."""
         if self.takes_columns_as_known() and release.beside_times:
             yield MayRevealTimes(columns=release.beside_times)
-
-
-def _charged_otherwise(seen: Iterable[int], flow: Flow) -> Iterator[str]:
-    """The noise that protects no unit, of the steps ``seen`` that what is released came through."""
-    for index in sorted(seen):
-        step = flow.steps[index]
-        if step.currency != "unit":
-            yield (
-                f"{step.mechanism} is charged for {step.currency} privacy: its noise hides single "
-                "values, not whether somebody is in the log"
-            )

@@ -40,9 +40,17 @@ def derive_given_columns(goal: NoiseGuarantee, flow: Flow) -> Derived | Underive
     if TIMESTAMPS not in flow.columns or TIMESTAMPS not in flow.released:
         return Underived(("no timestamps are released",))
     used = flow.columns[TIMESTAMPS].measured
+    steps = [flow.steps[index] for index in sorted(used)]
+    # Noise is drawn for a unit more or less: with other times it is one less and one more.
+    measured_twice = [
+        f"{step.mechanism} draws noise for one unit more or less: "
+        "other times of a unit would change what it measures twice"
+        for step in steps
+        if step.lineage.enriches or step.lineage.generates
+    ]
     causes = (
         *_raw_times(flow),
-        *_measured_twice(used, flow),
+        *measured_twice,
         *unproved_causes(used, flow),
         *budget_causes(goal, flow),
     )
@@ -75,19 +83,6 @@ def _raw_times(flow: Flow) -> Iterator[str]:
             yield (
                 f"{by} reads timestamps otherwise than through the order of events, "
                 f"and writes {column}"
-            )
-
-
-def _measured_twice(used: Iterable[int], flow: Flow) -> Iterator[str]:
-    """The noise of the steps ``used`` that is drawn for a unit more or less: with other times it is
-    one less and one more.
-    """
-    for index in sorted(used):
-        step = flow.steps[index]
-        if step.lineage.enriches or step.lineage.generates:
-            yield (
-                f"{step.mechanism} draws noise for one unit more or less: "
-                "other times of a unit would change what it measures twice"
             )
 
 

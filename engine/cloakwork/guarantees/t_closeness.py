@@ -231,8 +231,14 @@ def largest_distance(counts: pl.DataFrame, guarantee: TCloseness) -> float | Non
         raise GuaranteeBroken(
             guarantee.sentence(), f"'{guarantee.attribute}' holds numbers that are not finite"
         )
+    # All values of each activity, each once; of its groups those that hold kept values.
+    counts_of_value = [pl.col("count").sum(), pl.col("kept").sum()]
+    every = reference.group_by("activity", "value").agg(counts_of_value).sort("activity", "value")
+    values_of_activity = every.partition_by("activity", as_dict=True, include_key=False)
+    kept = members.filter(pl.col("kept") > 0)
     largest = 0.0
-    for of_activity, all_values in _by_activity(members, reference):
+    for activity, rows in kept.partition_by("activity", as_dict=True).items():
+        of_activity, all_values = rows.sort(*GROUP[1:], "value"), values_of_activity[activity]
         if is_numeric:
             places = _placed_numbers(all_values, present, guarantee.scale)
             distances = _distances_of_numbers(*_compared(of_activity, all_values, places))
@@ -244,20 +250,6 @@ def largest_distance(counts: pl.DataFrame, guarantee: TCloseness) -> float | Non
             distances = _total_variation(*_compared(of_activity, all_values, places))
         largest = max(largest, float(distances.max(initial=0.0)))
     return largest
-
-
-def _by_activity(
-    members: pl.DataFrame, reference: pl.DataFrame
-) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
-    """For each activity the rows of its groups that hold kept values, and all values of it, each
-    once: ``value``, ``count``, ``kept``.
-    """
-    counts = [pl.col("count").sum(), pl.col("kept").sum()]
-    every = reference.group_by("activity", "value").agg(counts).sort("activity", "value")
-    values_of_activity = every.partition_by("activity", as_dict=True, include_key=False)
-    kept = members.filter(pl.col("kept") > 0)
-    for activity, rows in kept.partition_by("activity", as_dict=True).items():
-        yield rows.sort(*GROUP[1:], "value"), values_of_activity[activity]
 
 
 def _placed_numbers(all_values: pl.DataFrame, present: pl.Series, scale: str) -> pl.DataFrame:

@@ -268,7 +268,17 @@ def parse_address(address: str) -> "URL":
     from sqlalchemy.exc import ArgumentError
 
     if "://" not in address:
-        _require_path(address)
+        if "\0" in address:
+            raise LedgerError(repr(address), "is not a path")
+        # A URL, or a path of another system, that lost a sign.
+        looks_foreign = "\\" in address or re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", address)
+        if os.name != "nt" and looks_foreign:
+            hint = (
+                "write a path of this system, or a URL such as sqlite:///ledger.db or "
+                "postgresql://host/name"
+            )
+            fault = f"is neither a path nor a URL; {hint}"
+            raise LedgerError(_without_password(address), fault)
         return URL.create("sqlite", database=address)
     shown = _without_password(address)
     try:
@@ -285,19 +295,6 @@ def parse_address(address: str) -> "URL":
         hint = "write sqlite:///relative.db or sqlite:////absolute.db; ?mode=ro only reads"
         raise LedgerError(shown, f"is not the address of a file: {hint}")
     return url
-
-
-def _require_path(address: str) -> None:
-    """Refuse a URL, or a path of another system, that lost a sign."""
-    if "\0" in address:
-        raise LedgerError(repr(address), "is not a path")
-    looks_foreign = "\\" in address or re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", address)
-    if os.name != "nt" and looks_foreign:
-        hint = (
-            "write a path of this system, or a URL such as sqlite:///ledger.db or "
-            "postgresql://host/name"
-        )
-        raise LedgerError(_without_password(address), f"is neither a path nor a URL; {hint}")
 
 
 def _without_password(address: str) -> str:

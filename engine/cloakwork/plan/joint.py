@@ -70,6 +70,18 @@ class JointTerms:
     profiled: PrivacyEvent | None
     in_all: Cost
 
+    def allows(self, events: list[PrivacyEvent]) -> bool:
+        """Whether ``events`` cost no more than the goal, by themselves and with the profile.
+
+        By themselves too: a profile may serve several releases, and the ledger charges it once.
+        """
+        composed = Composed(events=tuple(events))
+        if not _is_within(composed, Cost(epsilon=self.goal.epsilon, delta=self.goal.delta)):
+            return False
+        if self.profiled is None:
+            return True
+        return _is_within(Composed(events=(self.profiled, *events)), self.in_all)
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -100,6 +112,20 @@ class _Weighed:
     def chosen(self) -> Candidate:
         """The best."""
         return self.weighed.ranked[0]
+
+    def causes(self, allowed: Mechanisms) -> tuple[Cause, ...]:
+        """Why the part is not served; none where it is."""
+        if self.weighed.misset:
+            return self.weighed.misset
+        if self.weighed.ranked:
+            return ()
+        goal = self.part.goal
+        missed = tuple(
+            Cause(goal, item.reason, item.mechanism)
+            for item in near_misses(self.weighed.considered, allowed)
+        )
+        reason = "no mechanism serves it together with the other columns of the guarantee"
+        return missed or (Cause(goal, reason),)
 
 
 Offers = tuple[Offer[Any], ...]
@@ -139,7 +165,7 @@ def choose_parts(
     # That a mechanism serves another part is not said.
     of_parts = (item for each in found for item in each.weighed.considered if item.kind != "never")
     considered = (*_considered_alone(alone, terms), *of_parts)
-    causes = tuple(cause for each in found for cause in _causes_of_part(each, terms))
+    causes = tuple(cause for each in found for cause in each.causes(terms.allowed))
     if causes:
         return MechanismChoice((), considered, causes)
     # Only then the noise of all of them, for what one part spends limits the others.
@@ -226,21 +252,6 @@ def _considered_alone(
             yield item
 
 
-def _causes_of_part(found: _Weighed, terms: JointTerms) -> tuple[Cause, ...]:
-    """Why a part is not served; none where it is."""
-    if found.weighed.misset:
-        return found.weighed.misset
-    if found.weighed.ranked:
-        return ()
-    goal = found.part.goal
-    missed = tuple(
-        Cause(goal, item.reason, item.mechanism)
-        for item in near_misses(found.weighed.considered, terms.allowed)
-    )
-    reason = "no mechanism serves it together with the other columns of the guarantee"
-    return missed or (Cause(goal, reason),)
-
-
 def _largest_offers(found: list[_Weighed], terms: JointTerms) -> Offers | Cause:
     """What the chosen mechanisms offer at the largest total mu that the goal allows."""
     options = [options_for(each.chosen.mechanism, terms.allowed) for each in found]
@@ -262,7 +273,7 @@ def _largest_offers(found: list[_Weighed], terms: JointTerms) -> Offers | Cause:
             each.chosen.mechanism.step(offer.params, terms.facts).event
             for each, offer in zip(found, offers, strict=True)
         ]
-        return tuple(offers) if _is_allowed(events, terms) else None
+        return tuple(offers) if terms.allows(events) else None
 
     best = _largest(offers_at, _first_mu(terms))
     if best is not None:
@@ -300,19 +311,6 @@ def _largest(offers_at: Callable[[float], Offers | None], first: float) -> Offer
         else:
             low, best = middle, found
     return best
-
-
-def _is_allowed(events: list[PrivacyEvent], terms: JointTerms) -> bool:
-    """Whether ``events`` cost no more than the goal, by themselves and with the profile.
-
-    By themselves too: a profile may serve several releases, and the ledger charges it once.
-    """
-    goal, composed = terms.goal, Composed(events=tuple(events))
-    if not _is_within(composed, Cost(epsilon=goal.epsilon, delta=goal.delta)):
-        return False
-    if terms.profiled is None:
-        return True
-    return _is_within(Composed(events=(terms.profiled, *events)), terms.in_all)
 
 
 def _is_within(event: PrivacyEvent, allowed: Cost) -> bool:

@@ -64,8 +64,10 @@ def _within_calendar(value: datetime) -> datetime:
 
 def _ends_within_calendar(window: Window) -> Window:
     for end, value in (("start", window.start), ("end", window.end)):
-        if not FIRST_YEAR <= value.year < LAST_YEAR:
-            raise ValueError(f"{end} must lie in the years from {FIRST_YEAR} to {LAST_YEAR - 1}")
+        try:
+            _within_calendar(value)
+        except ValueError as error:
+            raise ValueError(f"{end} {error}") from None
     return window
 
 
@@ -268,11 +270,11 @@ class Windows(Frozen):
         spelt = re.sub("[0-9]", "[0-9]", SPELLINGS[self.every])
         if re.fullmatch(spelt, name) and FIRST_YEAR <= int(name[:4]) < LAST_YEAR:
             try:
-                first = _first_day(self.every, name)
+                first, after = _days(self.every, name)
             except ValueError:
                 pass  # a month, week or day that the calendar lacks
             else:
-                return _midnight(first), _midnight(_day_after(self.every, first))
+                return _midnight(first), _midnight(after)
         raise ValueError(
             f"there is no window '{name}': with every: {self.every} they are called "
             f"{SPELLINGS[self.every]} and so on, in the years {FIRST_YEAR} to {LAST_YEAR - 1}"
@@ -285,30 +287,22 @@ class Windows(Frozen):
         return Window(start=start, end=max(after - grid, start + timedelta(microseconds=1)))
 
 
-def _first_day(every: Period, name: str) -> date:
+def _days(every: Period, name: str) -> tuple[date, date]:
+    """The first day of a window, and the first one after it."""
     match every:
         case "1 day":
-            return date.fromisoformat(name)
+            first = date.fromisoformat(name)
+            return first, first + timedelta(days=1)
         case "1 week":
-            return date.fromisocalendar(int(name[:4]), int(name[6:]), 1)
+            first = date.fromisocalendar(int(name[:4]), int(name[6:]), 1)
+            return first, first + timedelta(days=7)
         case "1 month":
-            return date(int(name[:4]), int(name[5:]), 1)
-        case "1 year":
-            return date(int(name), 1, 1)
-
-
-def _day_after(every: Period, first: date) -> date:
-    """The first day after the window that begins with ``first``."""
-    match every:
-        case "1 day":
-            return first + timedelta(days=1)
-        case "1 week":
-            return first + timedelta(days=7)
-        case "1 month":
+            first = date(int(name[:4]), int(name[5:]), 1)
             # 31 days after the first of a month lies in the next one, however long the month is.
-            return (first + timedelta(days=31)).replace(day=1)
+            return first, (first + timedelta(days=31)).replace(day=1)
         case "1 year":
-            return first.replace(year=first.year + 1)
+            first = date(int(name), 1, 1)
+            return first, first.replace(year=first.year + 1)
 
 
 def _midnight(day: date) -> datetime:

@@ -94,23 +94,18 @@ def _matching_goal(
 ) -> Guarantee | None:
     same_kind = [item for item in candidates if item.kind == goal.kind]
     # The surest match first: alike in every word, in the columns, or the only one of its kind.
-    for identity in (_exact_identity, _rough_identity):
+    for exact in (True, False):
         for item in same_kind:
-            if identity(item) == identity(goal):
+            if _identity(item, exact=exact) == _identity(goal, exact=exact):
                 return item
     alone = len(same_kind) == 1 and sum(item.kind == goal.kind for item in others) == 1
     return same_kind[0] if alone else None
 
 
-def _rough_identity(goal: Guarantee) -> tuple[object, ...]:
-    """What a guarantee is about: its kind and columns."""
-    return goal.kind, frozenset(goal.over)
-
-
-def _exact_identity(goal: Guarantee) -> tuple[object, ...]:
-    """What a guarantee is about, with every parameter that is a word."""
+def _identity(goal: Guarantee, *, exact: bool) -> tuple[object, ...]:
+    """What a guarantee is about: kind and columns; ``exact``: and each parameter that is a word."""
     words = [(name, value) for name, value in goal if isinstance(value, str) and name != "kind"]
-    return *_rough_identity(goal), tuple(sorted(words))
+    return goal.kind, frozenset(goal.over), tuple(sorted(words)) if exact else ()
 
 
 def _goal_label(goal: Guarantee) -> str:
@@ -187,7 +182,16 @@ def in_budget(old: Policy, new: Policy) -> Iterator[Change]:
             if was != now:
                 kind = "looser" if now > was else "tighter"
                 yield Change(f"{field}.{unit}", kind, f"{was:g}", f"{now:g}")
-    yield from _in_windows(old, new)
+    before_windows, after_windows = of_old.windows, of_new.windows
+    if before_windows != after_windows:
+        kind = "other"
+        # With windows the total of a dataset is that of each of them, where the unit is the case:
+        # all windows together may cost more.
+        is_total_moved = before_windows is None or after_windows is None
+        if unit_name(new.spec.unit) == CASE and is_total_moved:
+            kind = "looser" if before_windows is None else "tighter"
+        was_said, now_said = _windows_text(before_windows), _windows_text(after_windows)
+        yield Change("spec.budget.windows", kind, was_said, now_said)
     earlier, later = old.spec.budget.composition, new.spec.budget.composition
     if earlier != later:
         kind = "looser" if later == "tight" else "tighter"
@@ -196,18 +200,6 @@ def in_budget(old: Policy, new: Policy) -> Iterator[Change]:
     if before_parts != after_parts:
         # The guarantee is the same, however it is shared out.
         yield Change("spec.budget.shares", "other", _weights(before_parts), _weights(after_parts))
-
-
-def _in_windows(old: Policy, new: Policy) -> Iterator[Change]:
-    """With windows the total of a dataset is that of each of them, where the unit is the case."""
-    before, after = old.spec.budget.windows, new.spec.budget.windows
-    if before == after:
-        return
-    kind: Verdict = "other"
-    # Each window has the total to itself, so all windows together may cost more.
-    if unit_name(new.spec.unit) == CASE and (before is None or after is None):
-        kind = "looser" if before is None else "tighter"
-    yield Change("spec.budget.windows", kind, _windows_text(before), _windows_text(after))
 
 
 def _windows_text(windows: Windows | None) -> str | None:

@@ -15,7 +15,7 @@ from time import perf_counter
 from typing import Final
 
 from cloakwork.base.errors import LedgerError, OutputError, VerificationFailed
-from cloakwork.base.files import Lock, lock_folder, lock_if_abandoned, new_file
+from cloakwork.base.files import lock_folder, lock_if_abandoned, new_file
 from cloakwork.base.notebook_html import listing, paragraph, shown, table
 from cloakwork.base.progress import Reporter, silent
 from cloakwork.engines.base import part_bounds
@@ -256,16 +256,11 @@ def _draft_folder(target: Path) -> Iterator[Path]:
     with suppress(OSError):
         remove_leftovers(target.parent)
     # Locked while this process lives: it holds figures from the raw log.
-    lock: Lock | None = None
-    while lock is None:
-        name = f"{_draft_prefix()}{os.getpid()}-{secrets.token_hex(4)}"
-        lock = lock_folder(target.parent / name)
+    lock = lock_folder(target.parent, _draft_prefix())
     try:
         yield lock.path
     finally:
-        if lock.path.exists():
-            shutil.rmtree(lock.path, ignore_errors=True)
-        lock.release()
+        lock.remove_folder()
 
 
 def _draft_prefix() -> str:
@@ -289,8 +284,7 @@ def remove_leftovers(parent: Path) -> int:
         elif re.fullmatch(rf"{re.escape(_draft_prefix())}\d+-[0-9a-f]+", leftover.name):
             lock = lock_if_abandoned(leftover)
             if lock is not None:
-                shutil.rmtree(leftover, ignore_errors=True)
-                lock.release()
+                lock.remove_folder()
                 removed += not leftover.exists()
     return removed
 

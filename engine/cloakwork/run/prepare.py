@@ -266,7 +266,6 @@ def _read_as_text(plan: Plan) -> frozenset[str]:
     """Attributes that are measured as the characters of the source. What is released of the source
     keeps its type; what is made anew has one of its own.
     """
-    # What is released as the source has it keeps its type.
     lineages = [step.lineage for step in plan.steps]
     # Values that a step measures and replaces are made anew as well.
     making = [each for each in lineages if each.enriches or each.writes <= each.measures]

@@ -91,7 +91,15 @@ def log_in_memory(policy: Policy, table: object, columns: Mapping[str, str] | No
             "log", f"must be an EventLog, a path or a table (got {type(table).__name__})"
         )
     frame = cast("pl.DataFrame | pd.DataFrame", table)
-    requested = _requested(policy, columns)
+    # Which column of the table holds what, by full names.
+    options = policy.spec.input or InputOptions()
+    try:
+        requested = dict(options.with_columns(columns=columns).columns)
+    except ValueError as error:
+        raise LogError("table", f"the mapping of columns {error}") from None
+    case_id = policy.attribute_with("case-id")
+    if case_id is not None:
+        requested = {CASE_ID: case_id, **requested}
     if ROW_NUMBER in requested:
         said = "the rows of a table in memory have the order of the table"
         raise LogError("log", said, hint=f"sort it by '{requested[ROW_NUMBER]}', and leave out row")
@@ -107,39 +115,20 @@ def log_in_memory(policy: Policy, table: object, columns: Mapping[str, str] | No
         for full, column in requested.items()
         if full not in _PARAMETERS and column in held
     }
-    # A role of the policy is a column of that name, too.
+    # A role of the policy is a column of that name, too: one column under both names.
     for role, full in (("control-flow", ACTIVITY), ("timestamp", TIMESTAMP)):
         own = policy.attribute_with(role)  # type: ignore[arg-type]  # both are roles
         if own in held and full not in held and _PARAMETERS[full] not in main:
-            frame = _with_copy(frame, own, full)
+            if isinstance(frame, pl.DataFrame):
+                frame = frame.with_columns(frame.get_column(own).alias(full))
+            else:
+                frame = frame.assign(**{full: frame[own]})
     if isinstance(frame, pl.DataFrame):
         log = EventLog.from_polars(frame.rename(others), **main)
     else:
         log = EventLog.from_pandas(frame.rename(columns=others), **main)
     _require_one_value_a_case(policy, log, others)
     return log
-
-
-def _requested(policy: Policy, columns: Mapping[str, str] | None) -> dict[str, str]:
-    """Which column of a table holds what, by full names."""
-    options = policy.spec.input or InputOptions()
-    try:
-        found = options.with_columns(columns=columns).columns
-    except ValueError as error:
-        raise LogError("table", f"the mapping of columns {error}") from None
-    case_id = policy.attribute_with("case-id")
-    return found if case_id is None else {CASE_ID: case_id, **found}
-
-
-def _with_copy(
-    frame: "pl.DataFrame | pd.DataFrame",
-    column: str,
-    name: str,
-) -> "pl.DataFrame | pd.DataFrame":
-    """The table with a column also under another name."""
-    if isinstance(frame, pl.DataFrame):
-        return frame.with_columns(frame.get_column(column).alias(name))
-    return frame.assign(**{name: frame[column]})
 
 
 def _require_one_value_a_case(
@@ -319,7 +308,6 @@ def registered_engine(name: str) -> RegisteredEngine:
 def _expected_events(rows: RowSource, path: Path) -> int:
     """About how many events a log has; 0 for a file that is small whatever it holds."""
     found = rows.expected_rows()
-    # A small file is small whatever it holds.
     files = path.iterdir() if path.is_dir() else (path,)
     if found or sum(file.stat().st_size for file in files) < SMALL_FILE:
         return found

@@ -366,7 +366,14 @@ class GrantedStep:
         generates = self.kind.lineage.generates
         match action:
             case GenerateCases(make=make):
-                return replace(action, make=self._held_making(make))
+                make = self.source.held(make, EventLog, "rewrite")
+
+                def held_making(first: int, behind: int) -> EventLog:
+                    made = make(first, behind)
+                    self._require_written(_column_names(made))
+                    return made
+
+                return replace(action, make=held_making)
             case MapCases(apply=apply) if not generates:
                 return replace(action, apply=self._held_mapping(apply))
             case MapCasesBySummary(aggregate=aggregate, mapping=mapping) if not generates:
@@ -382,19 +389,6 @@ class GrantedStep:
                     "makes new cases by its lineage, yet its rewrite maps the cases of the log"
                 )
         raise self.source.fault(f"rewrite returned {type(action).__name__}, no rewrite")
-
-    def _held_making(
-        self,
-        make: Callable[[int, int], EventLog],
-    ) -> Callable[[int, int], EventLog]:
-        make = self.source.held(make, EventLog, "rewrite")
-
-        def held(first: int, behind: int) -> EventLog:
-            made = make(first, behind)
-            self._require_written(_column_names(made))
-            return made
-
-        return held
 
     def _held_mapping(
         self, apply: Callable[[EventLog], EventLog]

@@ -303,9 +303,9 @@ class CsvBlocks:
         # A longer stretch without a whole record has an open quote, and would fill the memory.
         most = _LONGEST_RECORD * stream.limits.value_size + BLOCK
         given = iter(lambda: stream.read(BLOCK), b"")
-        pieces = self._counted(decoded_pieces(self._path, given, self._encoding))
+        pieces = decoded_pieces(self._path, given, self._encoding)
         rest = b""
-        for piece, is_last in _with_last(pieces):
+        for piece, is_last in self._counted(pieces):
             data = rest + piece
             # Nothing but blanks so far: the header is still to come.
             if not self._header and not data.strip():
@@ -322,11 +322,17 @@ class CsvBlocks:
         if not self._header:
             raise empty_file(self._path)
 
-    def _counted(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
-        """The pieces, counted when they are read: one is read before it is needed."""
-        for piece in pieces:
-            self._read += len(piece)
-            yield piece
+    def _counted(self, pieces: Iterator[bytes]) -> Iterator[tuple[bytes, bool]]:
+        """Each piece, and whether it is the last one; one piece at least. Pieces are counted when
+        they are read: one is read before it is needed.
+        """
+        piece = next(pieces, b"")
+        self._read += len(piece)
+        for following in pieces:
+            self._read += len(following)
+            yield piece, False
+            piece = following
+        yield piece, True
 
     @property
     def bytes_given(self) -> int:
@@ -368,15 +374,6 @@ class CsvBlocks:
         line = fault.line + self._line - 1 - self._header_lines
         said = f"the table cannot be read ({fault})"
         return LogError(self._path, said, line=line, hint=CORRECTION)
-
-
-def _with_last(pieces: Iterator[bytes]) -> Iterator[tuple[bytes, bool]]:
-    """Each piece, and whether it is the last one; one piece at least."""
-    piece = next(pieces, b"")
-    for following in pieces:
-        yield piece, False
-        piece = following
-    yield piece, True
 
 
 def _likely_end(data: bytes) -> int:

@@ -205,12 +205,13 @@ def _element_texts(
     """One element a row: ``start``, its attributes, ``end``. String, as long as the table."""
     attributes = []
     for column, name in enumerate(table.columns):
-        texts = _attribute_text(
-            values_of(table, name),
-            name.removeprefix(prefix),
-            depth,
-        )
-        attributes.append(texts.alias(str(column)))
+        values = values_of(table, name)
+        element, text = _column_text(values)
+        key = _quoted_text(name.removeprefix(prefix))
+        opening = "\t" * depth + f'<{element} key={key} value="'
+        # The empty text where the value is null.
+        merged = pl.concat_str(pl.lit(opening), text, pl.lit('"/>\n')).fill_null("")
+        attributes.append(values.to_frame("value").select(merged.alias(str(column))).to_series())
     if not attributes:
         return pl.Series([], dtype=pl.String)
     joined = pl.concat_str(pl.lit(start), pl.all(), pl.lit(end))
@@ -220,18 +221,6 @@ def _element_texts(
 def expressible_text(text: pl.Series) -> pl.Series:
     """Text with U+FFFD in place of what XML cannot express."""
     return text.str.replace_all(_FORBIDDEN, "\ufffd")
-
-
-def _attribute_text(
-    values: pl.Series,
-    key: str,
-    depth: int,
-) -> pl.Series:
-    """The attribute elements of one column; the empty text where the value is null."""
-    element, text = _column_text(values)
-    start = "\t" * depth + f'<{element} key={_quoted_text(key)} value="'
-    merged = pl.concat_str(pl.lit(start), text, pl.lit('"/>\n'))
-    return values.to_frame("value").select(merged.fill_null("")).to_series()
 
 
 def _column_text(values: pl.Series) -> tuple[str, pl.Expr]:
