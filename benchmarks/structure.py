@@ -102,7 +102,7 @@ def structure_of(root: Path) -> Structure:
         functions_of_many_arguments=sum(number >= MANY_ARGUMENTS for number in arguments),
         most_arguments=max(arguments, default=0),
         any_mechanisms=len(re.findall(r"\bmechanism: Any\b", text)),
-        kinds_of_mechanisms_asked=len(re.findall(r"isinstance\((?:\w+\.)?_?mechanism\b", text)),
+        kinds_of_mechanisms_asked=len(re.findall(r"isinstance\((?:\w+\.)?_?mechanism\s*,", text)),
     )
 
 
