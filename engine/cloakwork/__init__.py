@@ -13,11 +13,9 @@ if TYPE_CHECKING:
         apply,
         compare,
         load_policy,
-        make_plan,
         make_report,
         pack,
         publish,
-        read_log,
         release,
         risk,
         verify,
@@ -27,8 +25,8 @@ if TYPE_CHECKING:
     from cloakwork.ledger.datasets import datasets, declare_dataset
     from cloakwork.ledger.ledger import Ledger
     from cloakwork.log.eventlog import EventLog
-    from cloakwork.log.formats import write_log
-    from cloakwork.plan.planner import prove
+    from cloakwork.log.formats import read_log, write_log
+    from cloakwork.plan.planner import make_plan, prove
     from cloakwork_extras.spark.spark import spark_engine
 
 _HOMES = {
@@ -41,12 +39,12 @@ _HOMES = {
     "compare": "cloakwork.api",
     "explore": "cloakwork.authoring.exploration",
     "load_policy": "cloakwork.api",
-    "make_plan": "cloakwork.api",
+    "make_plan": "cloakwork.plan.planner",
     "make_report": "cloakwork.api",
     "pack": "cloakwork.api",
     "prove": "cloakwork.plan.planner",
     "publish": "cloakwork.api",
-    "read_log": "cloakwork.api",
+    "read_log": "cloakwork.log.formats",
     "release": "cloakwork.api",
     "risk": "cloakwork.api",
     "spark_engine": "cloakwork_extras.spark.spark",

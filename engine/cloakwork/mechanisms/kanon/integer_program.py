@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import highspy
 import numpy as np
-from scipy import sparse
 
 from cloakwork.base.arrays import Floats, Ints
 from cloakwork.mechanisms.kanon.deadline import Deadline
@@ -42,6 +41,8 @@ def class_matrix(problem: KAnonymityProblem) -> Any:
     Over variants each counts for itself; over prefixes also for the variants that it begins with,
     and the variant without events for none.
     """
+    from scipy import sparse  # a third of a second: planning asks for it only where it searches
+
     texts = problem.texts
     if problem.scope == "variants":
         return sparse.eye_array(len(texts), format="csr")
@@ -216,6 +217,8 @@ class KAnonymityProgram:
         """The program as HiGHS takes it. Columns: y, then x. Rows: assign, one a variant; link, one
         a column x; hold, one a class.
         """
+        from scipy import sparse
+
         problem, fixed = self.problem, self.fixed
         opened, moves, movers = len(self.opened), len(self.source), len(self.movers)
         # What one unit of x stands for: a case where cases may split, else all cases of a variant.
@@ -229,18 +232,10 @@ class KAnonymityProgram:
             most, assigned = np.ones(moves, np.int64), np.ones(movers, np.int64)
         # Assign: sum of x = what there is. Link: x - most * y <= 0. Hold: mass of x - k * y >= 0.
         place = np.arange(moves)
-        assign = _sparse(
-            np.searchsorted(self.movers, self.source),
-            place,
-            1.0,
-            (movers, moves),
-        )
-        link = _sparse(
-            place,
-            np.searchsorted(self.opened, self.target),
-            -most,
-            (moves, opened),
-        )
+        mover_of = np.searchsorted(self.movers, self.source)
+        assign = sparse.coo_array((np.ones(moves), (mover_of, place)), (movers, moves))
+        target_of = np.searchsorted(self.opened, self.target)
+        link = sparse.coo_array((-most.astype(np.float64), (place, target_of)), (moves, opened))
         # A class that cannot open (a prefix to which nothing moves) has no row.
         hold = (classes[self.target] * mass[:, None]).T.tocsr()[self.opened]
         must_hold = classes.diagonal()[self.opened] * -problem.k
@@ -273,16 +268,6 @@ class KAnonymityProgram:
         kind_of_x = kind.kContinuous if self.split_cases else kind.kInteger
         model.integrality_ = [kind.kInteger] * opened + [kind_of_x] * moves
         return model
-
-
-def _sparse(
-    rows: Ints,
-    columns: Ints,
-    values: Any,
-    shape: tuple[int, int],
-) -> Any:
-    data = np.broadcast_to(np.asarray(values, np.float64), rows.shape)
-    return sparse.coo_array((data, (rows, columns)), shape)
 
 
 def _silent_solver(seconds: float) -> Any:
