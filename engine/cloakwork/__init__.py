@@ -8,6 +8,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from cloakwork import errors as errors
+
 if TYPE_CHECKING:
     from cloakwork.api import (
         apply,

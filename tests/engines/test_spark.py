@@ -145,8 +145,9 @@ def test_tables_are_read_as_in_memory(engine: SparkEngine, tmp_path: Path) -> No
     numbered = table.with_row_index("n").with_columns(pl.col("n").cast(pl.Int64) * 3)
     permuted = numbered.sample(fraction=1, shuffle=True, seed=2)
     frame = engine.session.read.parquet(str(in_files(permuted, tmp_path / "log"))).repartition(5)
+    frame.createOrReplaceTempView("events")
     by_person = engine.open(
-        SparkSource(frame, REQUEST, "n"), as_it_is, "case:person", SourceFigures()
+        SparkSource("spark:events", REQUEST, "n"), as_it_is, "case:person", SourceFigures()
     ).log
     assert_same_log(in_memory, collected(by_person))
     persons = [set(batch.cases["case:person"]) for batch in by_person.batches()]

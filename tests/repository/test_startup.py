@@ -68,3 +68,15 @@ def test_no_command_loads_an_extra_unless_it_is_used() -> None:
     help_of_all = ((command, "--help") for command in COMMANDS)
     found = started(*help_of_all, ("mechanisms",), planning).modules
     assert found & EXTRAS == set()
+
+
+def test_errors_are_there_after_a_plain_import() -> None:
+    """Who reads a log can say ``except cloakwork.errors.LogError`` and import nothing else."""
+    said = subprocess.run(
+        [sys.executable, "-c", "import cloakwork; print(cloakwork.errors.LogError.__name__)"],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert said.stdout == "LogError\n"

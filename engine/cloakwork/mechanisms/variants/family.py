@@ -108,9 +108,9 @@ class VariantRelease(Mechanism[P], Generic[P]):
         options: Options,
     ) -> Offer[P] | Refusal:
         """As ``meet``, of a mechanism that serves parts: Gaussian noise, told by ``part.mu``, and
-        ``part.delta`` above 0 for thresholds.
+        ``part.delta`` above 0 for thresholds. It serves none where this is not overridden.
         """
-        raise NotImplementedError
+        return super().offer_part(part, facts, options)
 
     def predict(self, params: P, facts: Facts) -> Prediction | None:
         """By simulation, for the target that ``params`` were found for, and ``noise_factor`` by
