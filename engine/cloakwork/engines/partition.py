@@ -27,6 +27,7 @@ from cloakwork.log.formats.row_source import (
     RawChunk,
     ReadAgain,
     RowSource,
+    columns_of,
     joined_findings,
     joined_rows,
     text_bytes,
@@ -108,7 +109,7 @@ class Partitioned:
     def load(self, place: int) -> EventLog:
         """The log of one part; ``case_index`` as from ``Assembler.log_of``."""
         part = self.files[place]
-        return self.assembler.log_of(part.read_rows(), part.read_cases())
+        return self.assembler.log_of(columns_of(part.read_rows()), part.read_cases())
 
 
 def partition(
@@ -135,13 +136,14 @@ def partition(
     # What the source says of all rows is known once they were read.
     assembler = source.assembler()
     columns = assembler.surveyed
-    if columns is not None:
-        findings = [
-            assembler.findings(part.read_rows(columns) if columns else None, part.read_cases())
-            for part in found
-        ]
-        assembler = assembler.settled(joined_findings(findings))
-    return Partitioned(found, assembler)
+    findings = [
+        assembler.findings(
+            columns_of(part.read_rows(columns)) if columns else {}, part.read_cases()
+        )
+        for part in found
+        if columns is not None
+    ]
+    return Partitioned(found, assembler.settled(joined_findings(findings)))
 
 
 def _written(

@@ -74,8 +74,10 @@ def column_names(
 
     Where another attribute than the standard one is the activity or the timestamp, the standard one
     need not be there. ``timeless``: a table without a column called ``time:timestamp`` has no
-    times. ``LogError`` when one is missing.
+    times. ``LogError`` when one is missing. Columns without a name are left out.
     """
+    unnamed = sum(not name.strip() for name in header)
+    header = [name for name in header if name.strip()]
     requested = dict(request.written.columns)
     row_number = requested.pop(ROW_NUMBER, None)
     if row_number is not None:
@@ -121,6 +123,8 @@ def column_names(
             said = f"there is no column {_in_quotes(own)}, to which the policy gives the role"
             remedy = "correct the policy's spec.attributes, or the file"
             raise _no_column(path, f"{said} {role}", own, header, remedy)
+    if unnamed:
+        notes.append(f"columns without a name, left out: {unnamed}")
     mapped = frozenset(full for full in requested if full not in _COMMON)
     return ColumnNames(kept, tuple(notes), mapped, row_number)
 

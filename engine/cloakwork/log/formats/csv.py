@@ -10,7 +10,6 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from cloakwork.base.arrays import Bools, Ints
 from cloakwork.base.errors import LogError
 from cloakwork.base.naming import values_of
 from cloakwork.base.text import first_line
@@ -20,20 +19,16 @@ from cloakwork.log.formats.csv_records import (
     BOM,
     CORRECTION,
     CsvBlocks,
-    CsvFault,
     Records,
-    find_records,
     split_fields,
 )
 from cloakwork.log.formats.options import InputOptions
 from cloakwork.log.formats.row_source import RawChunk, Reader, ReadRequest
-from cloakwork.log.formats.source import LogStream, empty_file, open_output
+from cloakwork.log.formats.source import LogStream, open_output
 from cloakwork.log.formats.tables import (
     FileTable,
     TableAssembler,
     TableEvidence,
-    TwoValues,
-    counted_notes,
     flat_table,
     require_same_columns,
 )
@@ -58,10 +53,7 @@ class CsvSource:
     def __init__(self, files: Sequence[Path], request: ReadRequest) -> None:
         self._files, self._request = tuple(files), request
         self._bytes_read = 0
-        self._header: list[str] = []
         self._evidence: TableEvidence | None = None
-        self._first_rows: list[int] = []
-        self._blank_lines = self._unnamed = 0
 
     def expected_rows(self) -> int:
         """About how many rows there are."""
@@ -72,76 +64,68 @@ class CsvSource:
 
     def chunks(self, *, at_once: bool = False) -> Iterator[RawChunk]:
         """The rows of all files. ``LogError`` with its line for a file that is no such table."""
-        self._evidence = None
-        self._first_rows, self._blank_lines = [], 0
+        request = self._request
+        line_of = _Lines(request.written, request.bounds)
+        evidence: TableEvidence | None = None
         before = 0
+        of_first: list[str] = []
         for path in self._files:
-            with LogStream(path, self._request.bounds) as stream:
-                blocks = CsvBlocks(stream, self._request.written)
+            with LogStream(path, request.bounds) as stream:
+                blocks = CsvBlocks(stream, request.written)
                 header: list[str] = []
                 first_row = 0
                 for found in blocks:
                     if not header:
-                        header = read_header(path, found, blocks.separator, self._request.bounds)
-                        named = [name for name in header if name.strip()]
+                        header = read_header(path, found, blocks.separator, request.bounds)
                         # The header of the first file tells the columns of all.
-                        if self._evidence is None:
-                            names = column_names(path, named, self._request)
-                            self._evidence = TableEvidence(names, self._request, infers=True)
-                            self._header, self._unnamed = named, len(header) - len(named)
-                        require_same_columns(self._files[0], self._header, path, named)
-                        self._first_rows.append(self._evidence.rows)
-                    table, rows = read_table(path, found, blocks.separator, header)
-                    self._bytes_read = before + blocks.bytes_given
-                    yield self._chunk(path, found, table, rows, first_row)
+                        of_first = of_first or header
+                        evidence = evidence or TableEvidence(
+                            self._files,
+                            column_names(path, header, request),
+                            request,
+                            infers=True,
+                            line_of=line_of,
+                        )
+                        require_same_columns(self._files[0], of_first, path, header)
+                        evidence.begin_file()
+                    assert evidence is not None  # noqa: S101 - the file is begun
+                    self._evidence = evidence
+                    table = read_table(path, found, blocks.separator, header)
+                    evidence.blank_lines += int(found.blank.sum())
+                    self._bytes_read = before + stream.taken
+                    yield evidence.take(_stretch(path, found, table, first_row, evidence))
                     first_row += table.height
                 before += stream.taken
 
     def assembler(self) -> TableAssembler:
         """What makes logs of the rows."""
-        evidence = self._evidence
-        assert evidence is not None  # noqa: S101 - asked after the last chunk, and a file has one
-        notes = counted_notes(
-            (self._unnamed, "columns without a name, left out"),
-            (self._blank_lines, "blank lines, left out"),
-        )
-        line_of = _Lines(self._request.written, self._request.bounds)
-        refusal_of = TwoValues(
-            evidence.names,
-            self._files,
-            tuple(self._first_rows),
-            line_of,
-        )
-        return evidence.assembler(self._files[0], notes, refusal_of)
+        assert self._evidence is not None  # noqa: S101 - asked after the last chunk
+        return self._evidence.assembler()
 
-    def _chunk(
-        self,
-        path: Path,
-        found: Records,
-        table: pl.DataFrame,
-        rows: Ints,
-        first_row: int,
-    ) -> RawChunk:
-        """Some rows: all columns of the file as texts, and the record that each row is."""
-        request, evidence = self._request, self._evidence
-        assert evidence is not None  # noqa: S101 - the file is begun
-        names = evidence.names
-        # In a table of one column a blank line is an empty field.
-        if table.width > 1:
-            self._blank_lines += int(found.blank.sum())
 
-        def line_of(row: int) -> int:
-            return found.line(int(rows[row]))
+def _stretch(
+    path: Path,
+    found: Records,
+    table: pl.DataFrame,
+    first_row: int,
+    evidence: TableEvidence,
+) -> FileTable:
+    """Some rows, of which ``table`` has all columns of the file as texts."""
+    request, names = evidence.request, evidence.names
+    rows = found.rows
 
-        kept = table[list(names.kept)]
-        if request.written.decimal == ",":
-            # With a decimal comma ``1.234`` is a code, or a thousand: no number to be inferred.
-            free = [name for name, full in names.kept.items() if full not in request.spelt]
-            with_points = [name for name in free if has_points_alone(values_of(kept, name))]
-            evidence.as_text |= {names.kept[name] for name in with_points}
-            kept = with_decimal_points(kept, free)
-        numbers = None if names.row_number is None else values_of(table, names.row_number)
-        return evidence.take(FileTable(path, kept, line_of, first_row, numbers))
+    def line_of(row: int) -> int:
+        return found.line(int(rows[row]))
+
+    kept = table[list(names.kept)]
+    as_text: frozenset[str] = frozenset()
+    if request.written.decimal == ",":
+        # With a decimal comma ``1.234`` is a code, or a thousand: no number to be inferred.
+        free = [name for name, full in names.kept.items() if full not in request.spelt]
+        as_text = frozenset(name for name in free if has_points_alone(values_of(kept, name)))
+        kept = with_decimal_points(kept, free)
+    numbers = None if names.row_number is None else values_of(table, names.row_number)
+    return FileTable(path, kept, line_of, first_row, numbers, as_text=as_text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,49 +139,15 @@ class _Lines:
         """The line of a row (from 0) of a file."""
         with LogStream(path, self.limits) as stream:
             for found in CsvBlocks(stream, self.written):
-                rows = _rows_of(found)
-                if row < len(rows):
-                    return found.line(int(rows[row]))
-                row -= len(rows)
+                if row < len(found.rows):
+                    return found.line(int(found.rows[row]))
+                row -= len(found.rows)
         return None
 
 
 READER: Final = Reader(
     CsvSource, ("columns", "time_format", "time_zone", "delimiter", "encoding", "decimal")
 )
-
-
-def split_table(
-    path: Path,
-    data: bytes,
-    separator: str,
-    limits: Limits,
-    *,
-    partial: bool,
-) -> tuple[list[str], pl.DataFrame]:
-    """The named columns of a CSV text (UTF-8), and its fields as texts; of a ``partial`` one, which
-    breaks off behind a line, the rows before one that is not whole. Errors as of ``read_csv``.
-    """
-    if not data.strip():
-        raise empty_file(path)
-    while True:
-        try:
-            found = find_records(data, separator)
-            header = read_header(path, found, separator, limits)
-            table, _ = read_table(path, found, separator, header)
-        except CsvFault as fault:
-            # A sample may break off inside a record: the same with one line less.
-            shorter = data[: data.rfind(b"\n", 0, len(data) - 1) + 1]
-            if partial and len(shorter) > len(data) // 2:
-                data = shorter
-                continue
-            raise LogError(
-                path,
-                f"the table cannot be read ({fault})",
-                line=fault.line,
-                hint=CORRECTION,
-            ) from None
-        return [name for name in header if name.strip()], table
 
 
 def has_points_alone(values: pl.Series) -> bool:
@@ -228,7 +178,7 @@ def read_header(
     limits: Limits,
 ) -> list[str]:
     """The column names in file order."""
-    if found.blank[0]:
+    if found.starts[0] == found.ends[0]:
         raise LogError(
             path,
             "the first line is empty",
@@ -247,16 +197,15 @@ def read_table(
     found: Records,
     separator: str,
     header: list[str],
-) -> tuple[pl.DataFrame, Ints]:
-    """All fields as text, null where empty, columns called as in ``header``; and the record that
-    each row is.
+) -> pl.DataFrame:
+    """All fields as text, null where empty, columns called as in ``header``; a row for each of
+    ``found.rows``.
 
     polars reads the fields. It sees only files that the grammar has settled, and must find as many
     rows as that did.
     """
     width = len(header)
-    blank = found.blank if width > 1 else np.zeros(len(found.starts), np.bool_)
-    broken = np.flatnonzero((found.separators != width - 1) & ~blank)
+    broken = np.flatnonzero((found.separators != width - 1) & ~found.blank)
     if len(broken):
         said = f"the row has {found.separators[broken[0]] + 1} fields, the header {width}"
         raise LogError(
@@ -267,9 +216,9 @@ def read_table(
         )
     # A column without a name gets one of its own; nothing asks for it.
     columns = [name if name.strip() else f"\0{place}" for place, name in enumerate(header)]
-    rows = _rows_of(found)
+    rows = found.rows
     if not len(rows):
-        return pl.DataFrame(schema=dict.fromkeys(columns, pl.String)), rows
+        return pl.DataFrame(schema=dict.fromkeys(columns, pl.String))
     first = int(found.starts[rows[0]])
     # polars would take the mark for the beginning of a file, and leave it out.
     if found.data.startswith(BOM, first):
@@ -280,7 +229,7 @@ def read_table(
             line=found.line(int(rows[0])),
             hint="remove it; its place is before the header",
         )
-    body, skipped = _without_blank_lines(found, blank)
+    body, skipped = _without_blank_lines(found)
     try:
         table = pl.read_csv(
             body,
@@ -303,21 +252,13 @@ def read_table(
     # polars reads an empty field as null, and an empty quoted one as the empty text.
     if b'""' in body:
         table = table.with_columns(pl.when(pl.all() != "").then(pl.all()))
-    return table, rows
+    return table
 
 
-def _rows_of(found: Records) -> Ints:
-    """The record that each row is: all behind the header but, in a table of several columns, lines
-    without a byte.
-    """
-    if not found.separators[0]:
-        return np.arange(1, len(found.starts))
-    return np.flatnonzero(~found.blank)[1:].astype(np.int64)
-
-
-def _without_blank_lines(found: Records, blank: Bools) -> tuple[bytes, int]:
+def _without_blank_lines(found: Records) -> tuple[bytes, int]:
     """The file without blank lines, and how many lines of it the header takes."""
     header_lines = found.data.count(b"\n", 0, found.ends[0]) + 1
+    blank = found.blank
     if not blank.any():
         return found.data, header_lines
     # 1 where a blank line begins and -1 where the next line does; the running sum is 1 inside.

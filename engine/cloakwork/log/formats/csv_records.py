@@ -17,26 +17,25 @@ first rewritten as quoted ones (``5"" pipe`` in quotes), which changes no line.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
-from cloakwork.base.arrays import Bools, Bytes, Ints
+from cloakwork.base.arrays import Bools, Ints
 from cloakwork.base.errors import LogError
 from cloakwork.base.text import size_text
 from cloakwork.log.formats.options import InputOptions
-from cloakwork.log.formats.source import LogStream, decoded_pieces, empty_file, require_utf8
+from cloakwork.log.formats.source import Decoder, LogStream, empty_file, require_utf8
 
 BLOCK: Final = 8 << 20  # bytes
-_SCANNED: Final = 16 << 20  # bytes at a time
 _LONGEST_RECORD: Final = 4
 """Times the largest value."""
 
 BOM: Final = b"\xef\xbb\xbf"
 CORRECTION: Final = "correct that line, or export the file again"
-_SEPARATORS: Final = ",;\t"
+SEPARATORS: Final = ",;\t"
 _IN_QUOTES: Final = re.compile(rb'"[^"]*"')
 _QUOTE, _CR, _LF = 34, 13, 10
 _LONE_RETURN: Final = "a carriage return stands alone; end lines by LF or CRLF"
@@ -87,9 +86,14 @@ class Records:
 
     @property
     def blank(self) -> Bools:
-        """Which records are lines without a byte."""
-        blank: Bools = self.starts == self.ends
+        """Which records are lines without a byte: an empty field, in a table of one column."""
+        blank: Bools = (self.starts == self.ends) & (self.separators[:1] > 0)
         return blank
+
+    @property
+    def rows(self) -> Ints:
+        """The record that each row is: all behind the header but blank ones."""
+        return np.flatnonzero(~self.blank[1:]) + 1
 
     def line(self, record: int) -> int:
         """The line, from 1, on which ``record`` starts."""
@@ -131,20 +135,6 @@ def split_fields(record: bytes, separator: str) -> list[bytes]:
         place = end + 1
 
 
-def _in_blocks(data: bytes, parity_after: Callable[[Bytes, int, int], int | None]) -> int | None:
-    """Call ``parity_after(bytes, their place, quotes before them modulo 2)`` block by block.
-
-    It returns the parity after its block, or None to stop; returned is the last.
-    """
-    raw = np.frombuffer(data, np.uint8)
-    parity: int | None = 0
-    for start in range(0, len(raw), _SCANNED):
-        parity = parity_after(raw[start : start + _SCANNED], start, parity or 0)
-        if parity is None:
-            return None
-    return parity
-
-
 def _quotes_are_plain(data: bytes, separator: str) -> bool:
     """Whether counting quotes tells what is quoted.
 
@@ -152,27 +142,18 @@ def _quotes_are_plain(data: bytes, separator: str) -> bool:
     a doubled quote, every closing one ends a field or is followed by an opening one, and none is
     left open.
     """
+    raw = np.frombuffer(data, np.uint8)
+    quotes = np.flatnonzero(raw == _QUOTE)
+    opening, closing = quotes[::2], quotes[1::2]
+    if len(opening) > len(closing):
+        return False
     before = np.zeros(256, np.bool_)
     before[[ord(separator), _LF, _QUOTE]] = True
     after = before.copy()
     after[_CR] = True
-    raw = np.frombuffer(data, np.uint8)
-
-    def parity_after(
-        block: Bytes,
-        start: int,
-        parity: int,
-    ) -> int | None:
-        quotes = np.flatnonzero(block == _QUOTE) + start
-        # Every second quote opens; with an odd number of quotes before the block, the first closes.
-        opening, closing = quotes[parity::2], quotes[1 - parity :: 2]
-        preceding = raw[opening[opening > 0] - 1]
-        following = raw[closing[closing < len(raw) - 1] + 1]
-        if not (before[preceding].all() and after[following].all()):
-            return None
-        return (parity + len(quotes)) % 2
-
-    return _in_blocks(data, parity_after) == 0
+    preceding = raw[opening[opening > 0] - 1]
+    following = raw[closing[closing < len(raw) - 1] + 1]
+    return bool(before[preceding].all() and after[following].all())
 
 
 def _with_quotes_doubled(data: bytes, separator: str) -> bytes:
@@ -217,103 +198,70 @@ def _with_quotes_doubled(data: bytes, separator: str) -> bytes:
 def _scan_records(data: bytes, separator: str) -> Records:
     """The records of a file in which counting quotes tells what is quoted."""
     raw = np.frombuffer(data, np.uint8)
-    line_ends: list[Ints] = []
-    splits_before: list[Ints] = []
-    splits = 0
-
-    def parity_after(
-        block: Bytes,
-        start: int,
-        parity: int,
-    ) -> int | None:
-        nonlocal splits
-        quote = block == _QUOTE
-        outside: Bools | None = None
-        if quote.any():
-            # Only the last bit of the sum counts, so that it may overflow its eight bits.
-            inside = np.cumsum(quote, dtype=np.uint8)
-            outside = ((inside + parity) & 1) == 0
-        elif parity:
-            return parity  # the block lies inside quotes as a whole
-        _refuse_lone_returns(data, block, start, outside)
-        split = np.flatnonzero(block == ord(separator))
-        ends = np.flatnonzero(block == _LF)
-        if outside is not None:
-            split = split[outside[split]]
-            ends = ends[outside[ends]]
-        line_ends.append(ends + start)
-        splits_before.append(np.searchsorted(split, ends) + splits)
-        splits += len(split)
-        return parity if outside is None else int(not outside[-1])
-
-    _in_blocks(data, parity_after)
+    splits = np.flatnonzero(raw == ord(separator))
+    ends = np.flatnonzero(raw == _LF)
+    returns = np.flatnonzero(raw == _CR)
+    if b'"' in data:
+        # Only the last bit of the sum counts, so that it may overflow its eight bits.
+        outside = np.cumsum(raw == _QUOTE, dtype=np.uint8) & 1 == 0
+        splits, ends, returns = (places[outside[places]] for places in (splits, ends, returns))
+    # Readers differ on whether a CR alone ends a line.
+    if len(returns):
+        alone = returns[np.append(raw, 0)[returns + 1] != _LF]
+        if len(alone):
+            raise CsvFault(data, int(alone[0]), _LONE_RETURN)
     # A last line that nothing ends is a record, too.
     if not data.endswith(b"\n") and data:
-        line_ends.append(np.array([len(data)]))
-        splits_before.append(np.array([splits]))
-    ends = np.concatenate([np.zeros(0, np.int64), *line_ends])
+        ends = np.append(ends, len(data))
     # Each record starts behind the end of the one before.
     starts = np.concatenate([[0], ends[:-1] + 1]).astype(np.int64)[: len(ends)]
-    before = np.concatenate([np.zeros(0, np.int64), *splits_before])
+    separators = np.diff(np.searchsorted(splits, ends), prepend=0)
     # Records that end at CRLF: the CR before the LF is no part of them.
     returned = (ends > starts) & (ends < len(raw))
     returned[returned] = raw[ends[returned] - 1] == _CR
-    separators = np.diff(before, prepend=0)
     return Records(data, starts, ends - returned, separators)
-
-
-def _refuse_lone_returns(
-    data: bytes,
-    block: Bytes,
-    start: int,
-    outside: Bools | None,
-) -> None:
-    """Readers differ on whether a CR alone ends a line."""
-    returns = np.flatnonzero(block == _CR)
-    if not len(returns):
-        return
-    if outside is not None:
-        returns = returns[outside[returns]]
-    raw = np.frombuffer(data, np.uint8)
-    # The byte behind each byte of the block; none behind the last one of the file.
-    following = np.append(raw[start + 1 : start + len(block) + 1], 0)
-    alone = returns[following[returns] != _LF]
-    if len(alone):
-        raise CsvFault(data, start + int(alone[0]), _LONE_RETURN)
 
 
 class CsvBlocks:
     """The records of one CSV file, block by block; the first record of each block is the header.
 
-    ``separator``: what stands between fields, known from the first block on.
+    ``separator``: what stands between fields, known from the first block on; one of ``separators``
+    where the options do not say. ``usual_separator``: what it would be if nobody said anything.
     """
 
-    def __init__(self, stream: LogStream, options: InputOptions) -> None:
+    def __init__(
+        self,
+        stream: LogStream,
+        options: InputOptions,
+        separators: str = SEPARATORS,
+        block: int | None = None,
+    ) -> None:
         self.separator = options.delimiter or ""
+        self.usual_separator = ""
+        self._block = block or BLOCK
         self._stream, self._path = stream, stream.path
-        self._encoding = options.encoding
+        self._separators, self._encoding = separators, options.encoding
         self._header = b""
         self._header_lines = 0
         self._line = 1  # on which the next block starts
-        self._read = self._given = 0  # bytes
 
     def __iter__(self) -> Iterator[Records]:
         """Raises ``LogError`` with its line for bytes that are no such file."""
         stream = self._stream
         # A longer stretch without a whole record has an open quote, and would fill the memory.
-        most = _LONGEST_RECORD * stream.limits.value_size + BLOCK
-        given = iter(lambda: stream.read(BLOCK), b"")
-        pieces = decoded_pieces(self._path, given, self._encoding)
-        rest = b""
-        for piece, is_last in self._counted(pieces):
-            data = rest + piece
+        most = _LONGEST_RECORD * stream.limits.value_size + self._block
+        decoder = Decoder(self._path, self._encoding)
+        rest, is_last = b"", False
+        while not is_last:
+            given = stream.read(self._block)
+            is_last = len(given) < self._block
+            data = rest + decoder.decode(given, is_last=is_last)
             # Nothing but blanks so far: the header is still to come.
             if not self._header and not data.strip():
                 rest = data
                 continue
             found, end = self._records(data, is_last=is_last)
             if found is not None:
-                self._given += end
                 yield found
             elif len(data) > most:
                 said = f"the table cannot be read ({OPEN_QUOTE} within {size_text(most)})"
@@ -322,28 +270,13 @@ class CsvBlocks:
         if not self._header:
             raise empty_file(self._path)
 
-    def _counted(self, pieces: Iterator[bytes]) -> Iterator[tuple[bytes, bool]]:
-        """Each piece, and whether it is the last one; one piece at least. Pieces are counted when
-        they are read: one is read before it is needed.
-        """
-        piece = next(pieces, b"")
-        self._read += len(piece)
-        for following in pieces:
-            self._read += len(following)
-            yield piece, False
-            piece = following
-        yield piece, True
-
-    @property
-    def bytes_given(self) -> int:
-        """How many bytes of the file, as it is packed, the blocks so far stand for, about."""
-        return self._stream.taken * self._given // max(1, self._read)
-
     def _records(self, data: bytes, *, is_last: bool) -> tuple[Records | None, int]:
         """The whole records at the beginning of ``data``, behind the header, and where they end;
         None for none.
         """
-        self.separator = self.separator or most_frequent_separator(data)
+        if not self._header:
+            self.usual_separator = _most_frequent(SEPARATORS, data)
+            self.separator = self.separator or _most_frequent(self._separators, data)
         # A stretch may end inside a record; only the last one ends where the file does.
         end = len(data) if is_last else _likely_end(data)
         lines_before = self._line - 1 - self._header_lines
@@ -353,13 +286,13 @@ class CsvBlocks:
                 if self._encoding in (None, "utf-8"):
                     require_utf8(self._path, data[:end], self._line)
                 found = find_records(self._header + data[:end], self.separator)
-            except OpenQuote as fault:
-                if is_last:
-                    raise self._refusal(fault) from None
+            except CsvFault as fault:
+                if is_last or not isinstance(fault, OpenQuote):
+                    said = f"the table cannot be read ({fault})"
+                    line = fault.line + lines_before
+                    raise LogError(self._path, said, line=line, hint=CORRECTION) from None
                 # What comes next may close the quote: the records before it are whole.
                 end = data.rfind(b"\n", 0, fault.at - len(self._header)) + 1
-            except CsvFault as fault:
-                raise self._refusal(fault) from None
             else:
                 if not self._header:
                     # Put before each further block, so that every block is a table of its own.
@@ -369,11 +302,6 @@ class CsvBlocks:
                 self._line += data.count(b"\n", 0, end)
                 return replace(found, lines_before=lines_before), end
         return None, 0
-
-    def _refusal(self, fault: CsvFault) -> LogError:
-        line = fault.line + self._line - 1 - self._header_lines
-        said = f"the table cannot be read ({fault})"
-        return LogError(self._path, said, line=line, hint=CORRECTION)
 
 
 def _likely_end(data: bytes) -> int:
@@ -396,9 +324,7 @@ def _likely_end(data: bytes) -> int:
     return marked[0] + 1 if marked else end
 
 
-def most_frequent_separator(data: bytes) -> str:
+def _most_frequent(separators: str, data: bytes) -> str:
     """The separator that the first line holds most often outside quotes."""
-    end = data.find(b"\n")
-    first = data[:end] if end >= 0 else data
-    line = _IN_QUOTES.sub(b"", first)
-    return max(_SEPARATORS, key=lambda char: line.count(char.encode()))
+    line = _IN_QUOTES.sub(b"", data.partition(b"\n")[0])
+    return max(separators, key=lambda char: line.count(char.encode()))

@@ -3,7 +3,6 @@
 Never used where a release is made: there the policy says how its log is read.
 """
 
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -13,25 +12,18 @@ import polars as pl
 from cloakwork.base.errors import MissingExtra
 from cloakwork.base.naming import values_of
 from cloakwork.base.text import shown
-from cloakwork.log.formats.csv import split_table
+from cloakwork.log.formats.csv import read_header, read_table
+from cloakwork.log.formats.csv_records import SEPARATORS, CsvBlocks
 from cloakwork.log.formats.guess_columns import GuessedColumns, OpenAnswer, guess_columns
-from cloakwork.log.formats.options import TIMESTAMP, Encoding, InputOptions
-from cloakwork.log.formats.source import (
-    LogStream,
-    decoded_pieces,
-    format_of,
-    likely_encoding,
-    require_utf8,
-)
+from cloakwork.log.formats.options import TIMESTAMP, InputOptions
+from cloakwork.log.formats.source import LogStream, format_of, likely_encoding
 from cloakwork.log.formats.written_times import candidate_formats
 from cloakwork.log.limits import Limits, current_limits
 from cloakwork.log.times import parse_times
 
-_DELIMITERS: Final = (b",", b";", b"\t", b"|")
-_USUAL_DELIMITERS: Final = (b",", b";", b"\t")
+_DELIMITERS: Final = SEPARATORS + "|"
 _SAMPLE: Final = 4 << 20  # bytes
 _FIRST_ROWS: Final = 10_000
-_ENDS: Final[dict[Encoding, bytes]] = {"utf-16-le": b"\n\0", "utf-16-be": b"\0\n"}
 _NO_ZONE: Final = "times name no zone and are taken as UTC: say theirs, as time_zone"
 _COMMA_NUMBER: Final = r"^-?(?:[0-9]{1,3}(?:\.[0-9]{3})+|[0-9]+),[0-9]+$"
 _POINT_NUMBER: Final = r"^-?[0-9]+\.[0-9]+$"
@@ -91,28 +83,16 @@ def _examined_csv(
     stated: InputOptions,
 ) -> DetectedInput:
     with LogStream(path, limits) as stream:
-        data = stream.read(_SAMPLE)
-        is_whole = len(data) < _SAMPLE
+        sample = stream.read(_SAMPLE)
     # A sample may end inside a line, so it is judged by its whole lines.
-    likely = likely_encoding(data if is_whole else data[: data.rfind(b"\n") + 1])
-    encoding = stated.encoding or likely
-    if not is_whole:
-        end = _ENDS.get(encoding, b"\n")
-        data = data[: data.rfind(end) + len(end)]
-        # Two bytes a character, and no half of one.
-        if encoding == "utf-16":
-            data = data[: len(data) // 2 * 2]
-    text = b"".join(decoded_pieces(path, [data], encoding))
-    if encoding == "utf-8":
-        require_utf8(path, text)
-    # The signs of the first line, outside quotes.
-    line = re.sub(
-        rb'"[^"]*"',
-        b"",
-        text[: text.find(b"\n")] if b"\n" in text else text,
-    )
-    delimiter = stated.delimiter or max(_DELIMITERS, key=line.count).decode()
-    header, table = split_table(path, text, delimiter, limits, partial=not is_whole)
+    whole_lines = sample if len(sample) < _SAMPLE else sample[: sample.rfind(b"\n") + 1]
+    encoding = stated.encoding or likely_encoding(whole_lines)
+    written = InputOptions(encoding=encoding, delimiter=stated.delimiter)
+    with LogStream(path, limits) as stream:
+        blocks = CsvBlocks(stream, written, _DELIMITERS, _SAMPLE)
+        records = next(iter(blocks))
+    header = read_header(path, records, blocks.separator, limits)
+    table = read_table(path, records, blocks.separator, header)
     found: dict[str, Any] = {}
     questions: list[str] = []
     if encoding != "utf-8":
@@ -120,12 +100,10 @@ def _examined_csv(
     if not encoding.startswith("utf") and stated.encoding is None:
         questions.append(f"the encoding is taken for {encoding}: look at letters such as ä or é")
     # Proposed only where readers would not find it by themselves.
-    if delimiter.encode() not in _USUAL_DELIMITERS or delimiter.encode() != max(
-        _USUAL_DELIMITERS, key=line.count
-    ):
-        found["delimiter"] = delimiter
+    if blocks.separator != blocks.usual_separator:
+        found["delimiter"] = blocks.separator
     return _examined_table(
-        header,
+        [name for name in header if name.strip()],
         table,
         stated,
         found,

@@ -21,7 +21,7 @@ from cloakwork.log.formats.apart import require_workbook
 from cloakwork.log.formats.column_names import column_names, require_own_names
 from cloakwork.log.formats.row_source import Reader, ReadRequest
 from cloakwork.log.formats.source import require_bytes
-from cloakwork.log.formats.tables import FileTable, TableSource, counted_notes
+from cloakwork.log.formats.tables import FileTable, TableSource
 from cloakwork.log.limits import Limits, refuse_columns, refuse_unpacked
 
 if TYPE_CHECKING:
@@ -137,8 +137,7 @@ def _rows_of_sheet(
     """As ``excel_rows``, with the libraries' own errors."""
     sheet = chosen_sheet(path, book.sheet_names, request.written.sheet)
     header, absolute, first_line_number = _header(path, book, sheet, request.bounds)
-    named = [name for name in header if name.strip()]
-    names = column_names(path, named, request)
+    names = column_names(path, header, request)
     if names.row_number is not None:
         said = "the rows of a workbook have the order of the sheet"
         raise LogError(
@@ -178,8 +177,7 @@ def _rows_of_sheet(
         if values.dtype != pl.String:
             texts[name] = values_of(spelt, name)
     table = FileTable(path, pl.DataFrame(columns), line_of, texts=texts)
-    notes = counted_notes((len(header) - len(named), "columns without a name, left out"))
-    return TableSource(table, names, request, notes)
+    return TableSource(table, names, request)
 
 
 def chosen_sheet(

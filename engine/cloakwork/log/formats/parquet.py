@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -30,8 +30,6 @@ from cloakwork.log.formats.tables import (
     FileTable,
     TableAssembler,
     TableEvidence,
-    TwoValues,
-    counted_notes,
     flat_table,
     require_same_columns,
 )
@@ -72,10 +70,7 @@ class ParquetSource:
                 refuse_columns(path, "the file", len(schemas[-1]), request.bounds)
                 height = pl.scan_parquet(path).select(pl.len()).collect().item()
             self._heights.append(height)
-        header = list(schemas[0])
-        named = [name for name in header if name.strip()]
-        self._unnamed = len(header) - len(named)
-        self._names = column_names(self._files[0], named, request)
+        self._names = column_names(self._files[0], list(schemas[0]), request)
         self._types = _common_types(self._files, schemas, self._names.columns)
         self._places = [
             [place for place, name in enumerate(schema) if name in self._names.columns]
@@ -88,7 +83,7 @@ class ParquetSource:
                 height * len(self._names.columns),
                 request.bounds,
             )
-        self._evidence = TableEvidence(self._names, request)
+        self._evidence = TableEvidence(self._files, self._names, request)
 
     def expected_rows(self) -> int:
         """How many rows there are."""
@@ -96,12 +91,13 @@ class ParquetSource:
 
     def chunks(self, *, at_once: bool = False) -> Iterator[RawChunk]:
         """The rows of all files. ``LogError`` when one is damaged or over a limit."""
-        self._evidence = TableEvidence(self._names, self._request)
+        self._evidence = TableEvidence(self._files, self._names, self._request)
         self._text_bytes = 0
         # The wider the table, the fewer rows in a chunk.
         most = max(LEAST_ROWS, min(MOST_ROWS, CELLS // len(self._names.columns)))
         for path, places, height in zip(self._files, self._places, self._heights, strict=True):
             first_row = 0
+            self._evidence.begin_file()
             with _as_unreadable(path):
                 frames: Iterable[pl.DataFrame] = (
                     [parquet_table(path, places)]
@@ -122,10 +118,7 @@ class ParquetSource:
 
     def assembler(self) -> TableAssembler:
         """What makes logs of the rows."""
-        notes = counted_notes((self._unnamed, "columns without a name, left out"))
-        first_rows = tuple(accumulate(self._heights[:-1], initial=0))
-        refusal_of = TwoValues(self._names, self._files, first_rows)
-        return self._evidence.assembler(self._files[0], notes, refusal_of)
+        return self._evidence.assembler()
 
     def _slices(self, path: Path, frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
         """The rows in pieces of some bytes of text: a dictionary of a few bytes can stand for any

@@ -179,8 +179,8 @@ class Assembler(Protocol):
         """The columns of rows that ``findings`` needs; None where nothing can be found."""
         ...
 
-    def findings(self, rows: pl.DataFrame | None, cases: pl.DataFrame | None) -> Findings:
-        """What shows in these whole cases; ``rows`` is None where no column is needed."""
+    def findings(self, rows: Columns, cases: pl.DataFrame | None) -> Findings:
+        """What shows in these whole cases."""
         ...
 
     def settled(self, found: Findings) -> "Assembler":
@@ -189,16 +189,12 @@ class Assembler(Protocol):
         """
         ...
 
-    def log_of(self, rows: pl.DataFrame, cases: pl.DataFrame | None = None) -> EventLog:
-        """The log of whole cases, rows in any order. ``case_index`` says where each case's first
-        row stands in all files (where files have cases: the case); what is said of the file as a
-        whole (notes, types, conflicts) is said in each.
-        """
-        ...
+    def log_of(self, rows: Columns, cases: pl.DataFrame | None = None) -> EventLog:
+        """The log of whole cases, rows in any order; without ``settled``, of all cases. Columns may
+        be taken out of ``rows``, so that memory is given back.
 
-    def whole(self, tables: list[pl.DataFrame], cases: pl.DataFrame | None) -> EventLog:
-        """The log of all cases, of which ``tables`` hold the rows of all chunks: ``settled`` by
-        what is found in them, and ``log_of`` them. The list is emptied, as by ``joined_rows``.
+        ``case_index`` says where each case's first row stands in all files (where files have cases:
+        the case); what is said of the file as a whole (notes, types, conflicts) is said in each.
         """
         ...
 
@@ -255,7 +251,7 @@ def collected(source: RowSource) -> EventLog:
     # Let go of, so that each column's memory is given back once it is joined.
     chunks.clear()
     cases = joined_rows(of_cases) if of_cases else None
-    log = source.assembler().whole(tables, cases)
+    log = source.assembler().log_of(columns_of(joined_rows(tables)), cases)
     return replace(log, case_index=None)
 
 
@@ -284,6 +280,14 @@ def joined_rows(tables: list[pl.DataFrame]) -> pl.DataFrame:
 def columns_of(table: pl.DataFrame) -> Columns:
     """The columns by their names, so that each can be let go of by itself."""
     return {each.name: each.alias("") for each in table}
+
+
+def in_row_order(rows: Columns) -> Columns:
+    """The same rows in the order of the files."""
+    if rows[ROW].is_sorted():
+        return rows
+    order = rows[ROW].arg_sort()
+    return {name: values.gather(order) for name, values in rows.items()}
 
 
 def nulls(kind: pl.DataType, height: int) -> pl.Series:

@@ -6,9 +6,9 @@ import codecs
 import gzip
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Final, Literal, Self, cast
@@ -248,45 +248,45 @@ def _of_one_format(files: tuple[Path, ...]) -> tuple[Path, ...]:
     return files
 
 
-def decoded_pieces(
-    path: Path,
-    pieces: Iterable[bytes],
-    encoding: Encoding | None,
-) -> Iterator[bytes]:
-    """A file in pieces as UTF-8, without a byte-order mark. ``LogError`` with its line at the first
-    byte that is none of ``encoding``; what claims to be UTF-8 (None) is not checked here:
-    ``require_utf8`` is for whole lines.
+class Decoder:
+    """Makes UTF-8 of a file, piece by piece, without a byte-order mark. What claims to be UTF-8
+    (None) is not checked here: ``require_utf8`` is for whole lines.
     """
-    waiting = iter(pieces)
-    start = next(waiting, b"")
-    if encoding is None or encoding == "utf-8":
-        yield start.removeprefix(_BOM)
-        yield from waiting
-        return
-    codec: str = encoding
-    if encoding == "utf-16":
-        # Without a mark, little-endian: the more usual order.
-        codec = "utf-16-be" if start.startswith(_WIDE_MARKS[1]) else "utf-16-le"
-        start = start.removeprefix(_WIDE_MARKS[0]).removeprefix(_WIDE_MARKS[1])
-    decoder = codecs.getincrementaldecoder(codec)()
-    line, is_first = 1, True
-    # None at the end has the decoder refuse a character that breaks off.
-    for piece in chain([start], waiting, [None]):
+
+    def __init__(self, path: Path, encoding: Encoding | None) -> None:
+        self._path, self._encoding = path, encoding
+        self._codec: str = encoding or "utf-8"
+        self._decoder: codecs.IncrementalDecoder | None = None
+        self._line, self._is_begun = 1, False
+
+    def decode(self, piece: bytes, *, is_last: bool) -> bytes:
+        """The next piece. ``LogError`` with its line at the first byte that is none of the
+        encoding.
+        """
+        if self._encoding in (None, "utf-8"):
+            plain = piece if self._is_begun else piece.removeprefix(_BOM)
+            self._is_begun = True
+            return plain
+        if self._decoder is None:
+            if self._codec == "utf-16":
+                # Without a mark, little-endian: the more usual order.
+                is_big = piece.startswith(_WIDE_MARKS[1])
+                self._codec = "utf-16-be" if is_big else "utf-16-le"
+            self._decoder = codecs.getincrementaldecoder(self._codec)()
         try:
-            text = decoder.decode(piece or b"", final=piece is None)
+            text = self._decoder.decode(piece, final=is_last)
         except UnicodeDecodeError as error:
-            before = error.object[: error.start].decode(codec, "replace")
+            before = error.object[: error.start].decode(self._codec, "replace")
             raise LogError(
-                path,
-                f"the file is not in {encoding}",
-                line=line + before.count("\n"),
+                self._path,
+                f"the file is not in {self._encoding}",
+                line=self._line + before.count("\n"),
                 hint="correct spec.input.encoding, or save the file as UTF-8",
             ) from None
-        line += text.count("\n")
-        if is_first and text:
-            text, is_first = text.removeprefix("\ufeff"), False
-        if text:
-            yield text.encode("utf-8", "surrogatepass")
+        self._line += text.count("\n")
+        if text and not self._is_begun:
+            text, self._is_begun = text.removeprefix("\ufeff"), True
+        return text.encode("utf-8", "surrogatepass")
 
 
 def require_utf8(

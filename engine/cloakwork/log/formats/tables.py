@@ -31,12 +31,12 @@ from cloakwork.log.formats.options import EPOCHS
 from cloakwork.log.formats.row_source import (
     ROW,
     TEXT,
+    Columns,
     Findings,
     RawChunk,
     ReadRequest,
     StoredColumn,
-    columns_of,
-    joined_rows,
+    in_row_order,
     nulls,
     text_columns,
 )
@@ -49,6 +49,7 @@ NO_ACTIVITY: Final = "events without an activity"
 NO_TIME: Final = "events without a timestamp"
 NO_ZONE: Final = "timestamps without a zone (taken as UTC)"
 OVERSIZED: Final = "values over the size limit, left out"
+BLANK_LINES: Final = "blank lines, left out"
 EXACT_DIGITS: Final = 15  # what a floating-point number keeps of a decimal one
 WIDE: Final = (pl.UInt64, pl.Int128, pl.UInt128)
 """Whole numbers that may not fit into 64 bits with a sign."""
@@ -63,6 +64,7 @@ class FileTable:
     ``line_of`` gives the line of a row (from 0), where rows have lines. ``first_row``: where the
     first row stands in the file. ``numbers``: those of the rows, where a column numbers them.
     ``texts`` and ``exact``: what the file says where ``frame`` holds no text (``SourceSpelling``).
+    ``as_text``: columns that hold no numbers, whatever they look like.
     """
 
     path: Path
@@ -72,66 +74,104 @@ class FileTable:
     numbers: pl.Series | None = None
     texts: Mapping[str, pl.Series] = field(default_factory=dict)
     exact: frozenset[str] = frozenset()
+    as_text: frozenset[str] = frozenset()
 
     def line(self, row: int) -> int | None:
         """The line of a row, None where rows have none."""
         return self.line_of(row) if self.line_of else None
 
 
+@dataclass
+class _Column:
+    """What is known so far of a column that is read.
+
+    ``kind``: what its texts are or, of numbers that may not fit, what they can be read as; None:
+    each stretch says the same type, ``dtype``, or it is left out (``dropped``). ``times``: how many
+    of its times are irregular in some way.
+    """
+
+    number: str
+    name: str
+    kind: Kind | None = None
+    dtype: pl.DataType | None = None
+    dropped: pl.DataType | None = None
+    is_exact: bool = False
+    has_texts: bool = False
+    times: Counter[str] = field(default_factory=Counter)
+
+    def stored(self, *, infers: bool) -> StoredColumn:
+        """As all stretches together have it."""
+        dtype = self.dtype or pl.Null()
+        if self.kind is None:
+            return StoredColumn(self.number, self.name, None, dtype, self.is_exact, self.has_texts)
+        # Texts that were inferred to be values are kept where these do not give them back.
+        is_exact = infers and gives_texts_back(self.kind)
+        has_texts = not is_exact if infers else self.kind == "float"
+        return StoredColumn(
+            self.number, self.name, self.kind, TYPES[self.kind], is_exact, has_texts
+        )
+
+
 class TableEvidence:
     """What a table's stretches say, one after the other: of its columns, and of irregularities.
 
-    ``infers``: columns hold texts whose types are to be found; ``as_text``: those (by full names)
-    that stay texts.
+    ``files``: those of the log, in their order. ``infers``: columns hold texts whose types are to
+    be found. ``notes``: what the reader says beside. ``line_of``: the line of a row (from 0) of a
+    file, where rows have lines.
     """
 
     def __init__(
         self,
+        files: tuple[Path, ...],
         names: ColumnNames,
         request: ReadRequest,
         *,
         infers: bool = False,
+        notes: tuple[str, ...] = (),
+        line_of: Callable[[Path, int], int | None] | None = None,
     ) -> None:
-        self.names, self.request, self.infers = names, request, infers
-        self.as_text: set[str] = set()
-        self.rows = self._oversized = 0
-        self._numbers = {name: str(place) for place, name in enumerate(names.kept.values())}
-        self._kinds: dict[str, Kind] = {}
-        self._dtypes: dict[str, pl.DataType] = {}
-        self._with_texts: set[str] = set()
-        self._exact: set[str] = set()
-        self._dropped: dict[str, pl.DataType] = {}
-        self._times: dict[str, Counter[str]] = {}
-        self._without_case = self._no_activity = self._no_time = 0
+        self.files, self.names, self.request = files, names, request
+        self.rows = self.blank_lines = 0
+        self._infers, self._notes, self._line_of = infers, notes, line_of
+        self._columns = {
+            name: _Column(str(place), name) for place, name in enumerate(names.kept.values())
+        }
+        self._times = (TIMESTAMP, request.timestamp)
+        self._first_rows: list[int] = []
+        self._without_case = self._no_activity = self._no_time = self._oversized = 0
+
+    def begin_file(self) -> None:
+        """What comes next stands in the next of the files."""
+        self._first_rows.append(self.rows)
 
     def take(self, table: FileTable) -> RawChunk:
         """The next stretch as rows. ``LogError`` for a value that no log holds."""
-        frame = self._within_limits(table).rename(self.names.kept)
-        texts = {self.names.kept[name]: text for name, text in table.texts.items()}
-        self._exact |= {self.names.kept[name] for name in table.exact}
-        times = [name for name in frame.columns if name in (TIMESTAMP, self.request.timestamp)]
+        full = self.names.kept
+        frame = self._within_limits(table).rename(full)
+        texts = {full[name]: text for name, text in table.texts.items()}
+        exact = {full[name] for name in table.exact}
+        as_text = {full[name] for name in table.as_text}
         stored: dict[str, pl.Series] = {}
-        for name in [*(each for each in frame.columns if each not in times), *times]:
-            if name in times:
-                # That a log lacks its ids is said before what its times lack.
-                notes_on_dropped(table.path, self._dropped)
-            values, text = self._stored(table, name, values_of(frame, name))
+        # Times last: that a log lacks its ids is said before what its times lack.
+        for name in sorted(frame.columns, key=lambda name: name in self._times):
+            if name in self._times:
+                self._notes_on_dropped(table.path)
+            column = self._columns[name]
+            values, text = self._stored(table, column, values_of(frame, name), name in as_text)
             if values is None:
-                self._dropped[name] = frame.schema[name]
+                column.dropped = frame.schema[name]
                 continue
-            number = self._numbers[name]
-            stored[number] = values
+            column.dtype = values.dtype
+            column.is_exact |= name in exact and name != self.request.timestamp
+            stored[column.number] = values
             text = texts.get(name, text)
             if text is not None:
-                self._with_texts.add(name)
-                stored[number + TEXT] = text
-            elif name in self._kinds and name.startswith(CASE_PREFIX):
+                column.has_texts = True
+                stored[column.number + TEXT] = text
+            elif column.kind is not None and name.startswith(CASE_PREFIX):
                 # ``TableAssembler.surveyed`` names it, so that each chunk must have it.
-                stored[number + TEXT] = nulls(pl.Null(), frame.height)
-        notes_on_dropped(table.path, self._dropped)
-        for name in frame.columns:
-            if name not in self._dropped:
-                self._dtypes[name] = stored[self._numbers[name]].dtype
+                stored[column.number + TEXT] = nulls(pl.Null(), frame.height)
+        self._notes_on_dropped(table.path)
         first_row = self.rows
         self.rows += frame.height
         numbers = pl.int_range(first_row, self.rows, dtype=pl.Int64, eager=True)
@@ -140,31 +180,35 @@ class TableEvidence:
             numbers = _whole_numbers(table.path, self.names.row_number, table.numbers) - 1
         return self._with_cases(pl.DataFrame({**stored, ROW: numbers}))
 
-    def assembler(
-        self,
-        path: Path,
-        notes: tuple[str, ...],
-        refusal_of: Callable[[str, int], LogError],
-    ) -> "TableAssembler":
-        """What makes logs of the rows; ``notes``: what the reader says beside."""
+    def assembler(self) -> "TableAssembler":
+        """What makes logs of the rows."""
         irregular = [
-            (count, what) for found in self._times.values() for what, count in found.items()
+            (count, what)
+            for column in self._columns.values()
+            for what, count in column.times.items()
         ]
-        counted = ((self._no_activity, NO_ACTIVITY), (self._no_time, NO_TIME), *irregular)
-        row_number = self.names.row_number
+        left_out = ((self.blank_lines, BLANK_LINES), (self._oversized, OVERSIZED))
         return TableAssembler(
-            columns=tuple(self._column(name, dtype) for name, dtype in self._dtypes.items()),
+            columns=tuple(
+                column.stored(infers=self._infers)
+                for column in self._columns.values()
+                if column.dtype is not None and column.dropped is None
+            ),
             file_notes=(
                 *self.names.notes,
-                *notes,
-                *counted_notes((self._oversized, OVERSIZED)),
-                *notes_on_dropped(path, self._dropped),
+                *self._notes,
+                *counted_notes(*left_out),
+                *self._notes_on_dropped(self.files[0]),
             ),
-            counted=counted_notes(*counted),
+            counted=counted_notes(
+                (self._no_activity, NO_ACTIVITY), (self._no_time, NO_TIME), *irregular
+            ),
             rows_left_out=self._without_case,
-            refusal_of=refusal_of,
+            files=self.files,
+            first_rows=tuple(self._first_rows),
+            names=self.names,
             required=self.names.mapped - frozenset(self.request.varying),
-            numbered=None if row_number is None else (path, row_number),
+            line_of=self._line_of,
         )
 
     def _within_limits(self, table: FileTable) -> pl.DataFrame:
@@ -191,57 +235,68 @@ class TableEvidence:
     def _stored(
         self,
         table: FileTable,
-        name: str,
+        column: _Column,
         values: pl.Series,
+        as_text: bool,
     ) -> tuple[pl.Series | None, pl.Series | None]:
         """A column as it is kept, None for one that is left out; and its texts, where the values do
         not give them back.
         """
-        if name in (TIMESTAMP, self.request.timestamp):
-            return self._read_times(table, name, values), None
-        if self.infers and name not in self.request.spelt:
-            return self._inferred(name, values)
+        name = column.name
+        if name in self._times:
+            return self._read_times(table, column, values), None
+        if self._infers and name not in self.request.spelt:
+            so_far = column.kind or "empty"
+            # A column that was text once stays text, whatever comes.
+            if as_text or so_far == "text":
+                column.kind = "text"
+                return values, None
+            typed, kind = inferred(values, "int" if so_far == "empty" else so_far)
+            column.kind = joined_kinds(so_far, kind)
+            return typed, None if gives_texts_back(kind) else values
         simple = to_simple_type(table.path, name, values, self.request.times, table.first_row)
         is_decimal = isinstance(values.dtype, pl.Decimal)
         may_not_fit = is_decimal or values.dtype in WIDE
         if simple is None or not may_not_fit or name in (CASE_ID, ACTIVITY):
             return simple, None
         # Whether all stretches stay numbers shows only behind the last.
-        kind: Kind = "text" if simple.dtype == pl.String else "float" if is_decimal else "int"
-        self._kinds[name] = joined_kinds(self._kinds.get(name, kind), kind)
-        return simple, values.cast(pl.String) if kind == "float" else None
-
-    def _inferred(self, name: str, texts: pl.Series) -> tuple[pl.Series, pl.Series | None]:
-        """A column of texts as what these are, as far as what came before allows it."""
-        so_far = self._kinds.get(name, "empty")
-        # A column that was text once stays text, whatever comes.
-        if name in self.as_text or so_far == "text":
-            self._kinds[name] = "text"
-            return texts, None
-        values, kind = inferred(texts, "int" if so_far == "empty" else so_far)
-        self._kinds[name] = joined_kinds(so_far, kind)
-        return values, None if gives_texts_back(kind) else texts
+        found: Kind = "text" if simple.dtype == pl.String else "float" if is_decimal else "int"
+        column.kind = joined_kinds(column.kind or found, found)
+        return simple, values.cast(pl.String) if found == "float" else None
 
     def _read_times(
         self,
         table: FileTable,
-        name: str,
+        column: _Column,
         values: pl.Series,
     ) -> pl.Series:
         if values.dtype == TIME_TYPE:
             return values
-        read = read_times(table, name, values, self.request)
-        found = self._times.setdefault(name, Counter())
+        read = read_times(table, column.name, values, self.request)
         zone = self.request.written.time_zone
         taken = NO_ZONE if zone is None else f"timestamps without a zone (taken as {zone})"
-        found[taken] += read.zoneless
-        found["timestamps that clocks showed twice (taken as the first)"] += read.repeated
-        found["timestamps that clocks skipped (taken by the clock before)"] += read.skipped
+        column.times[taken] += read.zoneless
+        column.times["timestamps that clocks showed twice (taken as the first)"] += read.repeated
+        column.times["timestamps that clocks skipped (taken by the clock before)"] += read.skipped
         return read.values.cast(TIME_TYPE)
+
+    def _notes_on_dropped(self, path: Path) -> list[str]:
+        """On columns that are left out for their type; ``LogError`` where a log needs one."""
+        dropped = {
+            name: column.dropped
+            for name, column in self._columns.items()
+            if column.dropped is not None
+        }
+        for name in (CASE_ID, ACTIVITY):
+            if name in dropped:
+                said = f"the column for the {MEANING[name]} holds {dropped[name]}"
+                hint = "convert it to text, or name another column"
+                raise LogError(path, said, hint=hint)
+        return [f"column '{shown(name)}' holds {kind}, left out" for name, kind in dropped.items()]
 
     def _with_cases(self, rows: pl.DataFrame) -> RawChunk:
         """The rows that have a case id; the others are counted."""
-        case_id = self._numbers[CASE_ID]
+        case_id = self._columns[CASE_ID].number
         keys = values_of(rows, case_id)
         if keys.null_count():
             self._without_case += keys.null_count()
@@ -249,63 +304,42 @@ class TableEvidence:
         if keys.dtype == pl.Null:
             rows = rows.with_columns(keys.cast(pl.String))
         self._no_activity += self._missing(rows, ACTIVITY)
-        time = self.request.timestamp if self.request.timestamp in self._numbers else TIMESTAMP
-        is_there = time in self._numbers
+        time = self.request.timestamp if self.request.timestamp in self._columns else TIMESTAMP
+        is_there = time in self._columns
         self._no_time += self._missing(rows, time) if is_there else rows.height
         return RawChunk(rows, case_id)
 
     def _missing(self, rows: pl.DataFrame, name: str) -> int:
-        number = self._numbers.get(name)
-        return values_of(rows, number).null_count() if number in rows.columns else 0
-
-    def _column(self, name: str, dtype: pl.DataType) -> StoredColumn:
-        number = self._numbers[name]
-        if name in self.as_text:
-            return StoredColumn(number, name, "text", pl.String(), is_exact=True)
-        kind = self._kinds.get(name)
-        if kind is None:
-            is_exact = name in self._exact and name != self.request.timestamp
-            has_texts = name in self._with_texts
-            return StoredColumn(number, name, None, dtype, is_exact, has_texts)
-        if self.infers:
-            is_exact = gives_texts_back(kind)
-            return StoredColumn(
-                number,
-                name,
-                kind,
-                TYPES[kind],
-                is_exact,
-                not is_exact,
-            )
-        return StoredColumn(
-            number,
-            name,
-            kind,
-            TYPES[kind],
-            has_texts=kind == "float",
-        )
+        column = self._columns.get(name)
+        is_there = column is not None and column.number in rows.columns
+        return values_of(rows, column.number).null_count() if column and is_there else 0
 
 
 @dataclass(frozen=True, slots=True)
 class TableAssembler:
-    """Makes logs of the cases of a table. ``required``: attributes of cases that name one value a
-    case, else ``refusal_of`` name and row; ``numbered``: the file and the column that numbers rows.
+    """Makes logs of the cases of a table.
+
+    ``first_rows``: where the first row of each of the files stands in all of them; ``required``:
+    attributes of cases that must name one value a case; ``found``: what shows in all cases, None:
+    they are all that there are, and it shows in them.
     """
 
     columns: tuple[StoredColumn, ...]
     file_notes: tuple[str, ...]
     counted: tuple[str, ...]
     rows_left_out: int
-    refusal_of: Callable[[str, int], LogError] = field(repr=False)
-    required: frozenset[str] = frozenset()
-    numbered: tuple[Path, str] | None = None
-    found: Findings = field(default_factory=Findings)
+    files: tuple[Path, ...]
+    first_rows: tuple[int, ...]
+    names: ColumnNames
+    required: frozenset[str]
+    line_of: Callable[[Path, int], int | None] | None = field(repr=False)
+    found: Findings | None = None
 
     @property
     def surveyed(self) -> tuple[str, ...] | None:
         """The columns of cases."""
         of_cases = [each for each in self.columns if each.name.startswith(CASE_PREFIX)]
-        if len(of_cases) == 1 and self.numbered is None:
+        if len(of_cases) == 1 and self.names.row_number is None:
             return None
         with_texts = [each for each in of_cases if each.kind is not None or each.has_texts]
         return (
@@ -313,90 +347,39 @@ class TableAssembler:
             *(each.number + TEXT for each in with_texts),
         )
 
-    def findings(self, rows: pl.DataFrame | None, cases: pl.DataFrame | None = None) -> Findings:
+    def findings(self, rows: Columns, cases: pl.DataFrame | None = None) -> Findings:
         """Which attributes of cases differ within one, and where."""
-        if rows is None or not rows.height:
-            return Findings()
-        return self._findings(_Cases.of(self, rows))
+        return self._findings(_Cases.of(self, rows)) if len(rows[ROW]) else Findings()
 
     def settled(self, found: Findings) -> "TableAssembler":
         """Raises LogError where one case names two values of an attribute that must have one, or
         numbers of rows leave their order open.
         """
-        if self.numbered is not None:
+        column = self.names.row_number
+        if column is not None:
             # Equal numbers in one case, or in the first rows of two, leave an order open.
             again = found.repeated_number
             if again is None and found.first_numbers:
                 firsts = pl.Series(np.concatenate(found.first_numbers))
                 again = _least(firsts.filter(firsts.is_duplicated()))
             if again is not None:
-                path, column = self.numbered
                 said = f"column '{shown(column)}' numbers two rows alike ({again})"
-                raise LogError(path, said, hint=_DISTINCT_NUMBERS)
+                raise LogError(self.files[0], said, hint=_DISTINCT_NUMBERS)
         for name in sorted(self.required & found.conflicts.keys()):
-            raise self.refusal_of(name, found.conflicts[name])
+            raise self._two_values(name, found.conflicts[name])
         return replace(self, found=found)
 
-    def log_of(self, rows: pl.DataFrame, cases: pl.DataFrame | None = None) -> EventLog:
+    def log_of(self, rows: Columns, cases: pl.DataFrame | None = None) -> EventLog:
         """The log of whole cases; ``case_index``: the row of each case's first event."""
-        return self._log_of(_Cases.of(self, rows))
-
-    def whole(self, tables: list[pl.DataFrame], cases: pl.DataFrame | None) -> EventLog:
-        """The log of all cases."""
-        read = _Cases.of(self, joined_rows(tables))
-        return self.settled(self._findings(read))._log_of(read)
-
-    def read_table(self, rows: pl.DataFrame) -> tuple[FlatTable, frozenset[str]]:
-        """Those of the columns that ``rows`` have, by their names, in the order of the file; all
-        of them, empty, where there are no rows. And those that are exact.
-        """
-        if not rows[ROW].is_sorted():
-            rows = rows.sort(ROW)
-        stored = columns_of(rows)
-        frame: dict[str, pl.Series] = {}
-        texts: dict[str, pl.Series] = {}
-        exact: set[str] = set()
-        for column in self.columns:
-            if column.number not in stored and rows.height:
-                continue
-            frame[column.name], text = column.read(stored, rows.height)
-            if text is not None:
-                texts[column.name] = text
-            if column.is_exact:
-                exact.add(column.name)
-        # Times and activities that no column of the file holds.
-        names = {column.name for column in self.columns}
-        if TIMESTAMP not in names:
-            frame[TIMESTAMP] = nulls(TIME_TYPE, rows.height)
-        if ACTIVITY not in names:
-            frame[ACTIVITY] = nulls(pl.String(), rows.height)
-        numbers = rows[ROW].to_numpy().astype(np.int64)
-        return FlatTable(pl.DataFrame(frame), numbers, texts, 0), frozenset(exact)
-
-    def _findings(self, read: "_Cases") -> Findings:
-        source = read.spelling
+        read = _Cases.of(self, rows)
+        found = self.found
+        if found is None:
+            found = self._findings(read)
+            self.settled(found)
         conflicts = {
-            name: int(place.removeprefix("row ")) - 1 for name, place in source.conflicts.items()
-        }
-        differing = frozenset(source.rows)
-        if self.numbered is None:
-            return Findings(differing, conflicts)
-        numbers = pl.Series(read.table.row_numbers) + 1
-        rows = pl.DataFrame({"case": read.table.frame[CASE_ID], "number": numbers})
-        rows = rows.filter(pl.col("case").is_not_null())
-        firsts = rows.group_by("case").agg(pl.col("number").min())
-        return Findings(
-            differing,
-            conflicts,
-            repeated_number=_least(rows.filter(rows.is_duplicated())["number"]),
-            first_numbers=(firsts["number"].to_numpy(),),
-        )
-
-    def _log_of(self, read: "_Cases") -> EventLog:
-        conflicts = {
-            each.name: row_place(self.found.conflicts[each.name])
+            each.name: row_place(found.conflicts[each.name])
             for each in self.columns
-            if each.name in self.found.conflicts
+            if each.name in found.conflicts
         }
         log = EventLog.build(
             read.table.event_columns().select(
@@ -416,40 +399,55 @@ class TableAssembler:
             case_index=read.table.row_numbers[first],
         )
 
+    def table_of(self, rows: Columns) -> tuple[FlatTable, frozenset[str]]:
+        """Those of the columns that ``rows`` have, by their names, in the order of the file; all
+        of them, empty, where there are no rows. And those that are exact.
+        """
+        rows = in_row_order(rows)
+        height = len(rows[ROW])
+        frame: dict[str, pl.Series] = {}
+        texts: dict[str, pl.Series] = {}
+        exact: set[str] = set()
+        for column in self.columns:
+            if column.number not in rows and height:
+                continue
+            frame[column.name], text = column.read(rows, height)
+            if text is not None:
+                texts[column.name] = text
+            if column.is_exact:
+                exact.add(column.name)
+        # Times and activities that no column of the file holds.
+        names = {column.name for column in self.columns}
+        if TIMESTAMP not in names:
+            frame[TIMESTAMP] = nulls(TIME_TYPE, height)
+        if ACTIVITY not in names:
+            frame[ACTIVITY] = nulls(pl.String(), height)
+        numbers = rows[ROW].to_numpy().astype(np.int64)
+        return FlatTable(pl.DataFrame(frame), numbers, texts, 0), frozenset(exact)
 
-@dataclass(frozen=True, slots=True)
-class _Cases:
-    """Rows as a table, its cases, and what its columns do not say."""
+    def _findings(self, read: "_Cases") -> Findings:
+        source = read.spelling
+        conflicts = {
+            name: int(place.removeprefix("row ")) - 1 for name, place in source.conflicts.items()
+        }
+        differing = frozenset(source.rows)
+        if self.names.row_number is None:
+            return Findings(differing, conflicts)
+        numbers = pl.Series(read.table.row_numbers) + 1
+        rows = pl.DataFrame({"case": read.table.frame[CASE_ID], "number": numbers})
+        rows = rows.filter(pl.col("case").is_not_null())
+        firsts = rows.group_by("case").agg(pl.col("number").min())
+        return Findings(
+            differing,
+            conflicts,
+            repeated_number=_least(rows.filter(rows.is_duplicated())["number"]),
+            first_numbers=(firsts["number"].to_numpy(),),
+        )
 
-    table: FlatTable
-    cases: pl.DataFrame
-    case_of: Ints
-    spelling: SourceSpelling
-
-    @classmethod
-    def of(cls, assembler: TableAssembler, rows: pl.DataFrame) -> "_Cases":
-        table, exact = assembler.read_table(rows)
-        cases = table.cases()
-        case_of = table.row_of_case(cases)
-        spelling = table.spelling(case_of, exact, assembler.found.differing)
-        return cls(table, cases, case_of, spelling)
-
-
-@dataclass(frozen=True, slots=True)
-class TwoValues:
-    """The refusal of an attribute of cases of which one names two values.
-
-    ``first_rows``: where the first row of each of the files stands in all of them; ``line_of``: the
-    line of a row (from 0) of a file, where rows have lines.
-    """
-
-    names: ColumnNames
-    files: tuple[Path, ...]
-    first_rows: tuple[int, ...] = (0,)
-    line_of: Callable[[Path, int], int | None] | None = None
-
-    def __call__(self, name: str, row: int) -> LogError:
-        """Of the attribute called ``name`` in full, at ``row`` (from 0) of all files."""
+    def _two_values(self, name: str, row: int) -> LogError:
+        """The refusal of an attribute of cases of which one names two values, at ``row`` (from 0)
+        of all files.
+        """
         path, line = self.files[0], None
         if self.names.row_number is None:
             # The row stands in the last file that begins at it or before.
@@ -465,6 +463,24 @@ class TwoValues:
         return LogError(path, said, line=line, hint=hint)
 
 
+@dataclass(frozen=True, slots=True)
+class _Cases:
+    """Rows as a table, its cases, and what its columns do not say."""
+
+    table: FlatTable
+    cases: pl.DataFrame
+    case_of: Ints
+    spelling: SourceSpelling
+
+    @classmethod
+    def of(cls, assembler: TableAssembler, rows: Columns) -> "_Cases":
+        table, exact = assembler.table_of(rows)
+        cases = table.cases()
+        case_of = table.row_of_case(cases)
+        differing = assembler.found.differing if assembler.found else frozenset[str]()
+        return cls(table, cases, case_of, table.spelling(case_of, exact, differing))
+
+
 class TableSource:
     """The rows of a table that lies in memory: one chunk. ``notes``: what its reader says."""
 
@@ -475,8 +491,7 @@ class TableSource:
         request: ReadRequest,
         notes: tuple[str, ...] = (),
     ) -> None:
-        self._table, self._notes = table, notes
-        self._evidence = TableEvidence(names, request)
+        self._table, self._names, self._request, self._notes = table, names, request, notes
 
     def expected_rows(self) -> int:
         """How many rows there are."""
@@ -484,37 +499,25 @@ class TableSource:
 
     def chunks(self, *, at_once: bool = False) -> Iterator[RawChunk]:
         """All of them."""
-        evidence = self._evidence
-        self._evidence = TableEvidence(evidence.names, evidence.request)
-        yield self._evidence.take(self._table)
+        table = self._table
+        self._evidence = TableEvidence(
+            (table.path,),
+            self._names,
+            self._request,
+            notes=self._notes,
+            line_of=lambda _, row: table.line(row),
+        )
+        self._evidence.begin_file()
+        yield self._evidence.take(table)
 
     def assembler(self) -> TableAssembler:
         """What makes logs of the rows."""
-        table, names = self._table, self._evidence.names
-        refusal_of = TwoValues(
-            names,
-            (table.path,),
-            line_of=lambda _, row: table.line(row),
-        )
-        return self._evidence.assembler(table.path, self._notes, refusal_of)
+        return self._evidence.assembler()
 
 
 def counted_notes(*counts: tuple[int, str]) -> tuple[str, ...]:
     """What there is of each, where there is any."""
     return tuple(f"{what}: {count}" for count, what in counts if count)
-
-
-def notes_on_dropped(path: Path, dropped: Mapping[str, pl.DataType]) -> tuple[str, ...]:
-    """Notes on columns that are left out for their type; ``LogError`` where a log needs one."""
-    for name in (CASE_ID, ACTIVITY):
-        if name in dropped:
-            said = f"the column for the {MEANING[name]} holds {dropped[name]}"
-            raise LogError(
-                path,
-                said,
-                hint="convert it to text, or name another column",
-            )
-    return tuple(f"column '{shown(name)}' holds {kind}, left out" for name, kind in dropped.items())
 
 
 def to_simple_type(
@@ -628,8 +631,8 @@ def require_same_columns(
     others: Sequence[str],
 ) -> None:
     """Refuse a file of a log of several whose columns are not those of the first one."""
-    differing = [name for name in columns if name not in others]
-    differing += [name for name in others if name not in columns]
+    differing = [name for name in columns if name.strip() and name not in others]
+    differing += [name for name in others if name.strip() and name not in columns]
     if differing:
         listed = ", ".join(f"'{shown(name)}'" for name in differing[:6])
         said = f"the columns are not those of {first.name}; only one of the two has {listed}"

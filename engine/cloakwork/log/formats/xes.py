@@ -32,7 +32,7 @@ from cloakwork.log.formats.row_source import (
     ReadRequest,
     StoredColumn,
     columns_of,
-    joined_rows,
+    in_row_order,
     nulls,
 )
 from cloakwork.log.formats.source import LogStream
@@ -83,25 +83,16 @@ class XesSource:
         a file turns out to be written otherwise than the reader reads it.
         """
         self._evidence = Evidence()
-        before, is_begun = 0, False
-        waiting = [*reversed(self._files)]
-        while waiting:
-            path = waiting[-1]
+        before = 0
+        for path in self._files:
             try:
-                for chunk in self._chunks_of(path, before, at_once=at_once):
-                    is_begun = True
-                    yield chunk
+                yield from self._chunks_of(path, before, at_once=at_once)
             except (Declined, Conflicting):
                 # No reader is left that could take it.
                 if len(self._readers) == 1:
                     raise
                 self._readers = self._readers[1:]
-                # Chunks were given by the reader that declined, so all of it is read again.
-                if is_begun or path != self._files[0]:
-                    raise ReadAgain from None
-                self._evidence = Evidence()
-                continue
-            waiting.pop()
+                raise ReadAgain from None
             before += path.stat().st_size
         if self._evidence.is_unordered:
             self._kinds = {**self._evidence.settled_kinds(), **self._kinds}
@@ -160,7 +151,9 @@ READER: Final = Reader(XesSource)
 
 @dataclass(frozen=True, slots=True)
 class XesAssembler:
-    """Makes logs of the cases of XES files."""
+    """Makes logs of the cases of XES files. ``repeated``: where an id comes again; None: nobody has
+    looked for one so far.
+    """
 
     columns: tuple[StoredColumn, ...]
     irregular: Irregularities
@@ -168,14 +161,14 @@ class XesAssembler:
     files: tuple[Path, ...]
     request: ReadRequest
     conflicts: Mapping[str, str]
-    repeated: str = ""
+    repeated: str | None = None
 
     @property
     def surveyed(self) -> tuple[str, ...]:
         """Cases alone can repeat an id."""
         return ()
 
-    def findings(self, rows: pl.DataFrame | None, cases: pl.DataFrame | None) -> Findings:
+    def findings(self, rows: Columns, cases: pl.DataFrame | None) -> Findings:
         """How many cases have the id of an earlier one."""
         number = next((each.number for each in self.columns if each.name == CASE_ID), None)
         if cases is None or number not in cases.columns:
@@ -185,30 +178,15 @@ class XesAssembler:
 
     def settled(self, found: Findings) -> "XesAssembler":
         """Where an id is repeated, the files are read again to name the first place."""
-        if not found.repeated_ids:
-            return self
         irregular = replace(self.irregular, repeated_ids=found.repeated_ids)
-        return replace(
-            self,
-            irregular=irregular,
-            repeated=self._first_repetition(),
-        )
+        repeated = self._first_repetition() if found.repeated_ids else ""
+        return replace(self, irregular=irregular, repeated=repeated)
 
-    def log_of(self, rows: pl.DataFrame, cases: pl.DataFrame | None = None) -> EventLog:
+    def log_of(self, rows: Columns, cases: pl.DataFrame | None = None) -> EventLog:
         """The log of whole traces; ``case_index``: where each stands in all files."""
-        if not values_of(rows, ROW).is_sorted():
-            rows = rows.sort(named(ROW))
-        return self._log_of(columns_of(rows), cases)
-
-    def whole(self, tables: list[pl.DataFrame], cases: pl.DataFrame | None) -> EventLog:
-        """The log of all cases."""
-        settled = self.settled(self.findings(None, cases))
-        return settled._log_of(columns_of(joined_rows(tables)), cases)
-
-    def _log_of(self, rows: Columns, cases: pl.DataFrame | None) -> EventLog:
-        """As ``log_of``, of rows in the order of the files, which are let go of column by column:
-        no more than one is held twice.
-        """
+        if self.repeated is None:
+            return self.settled(self.findings(rows, cases)).log_of(rows, cases)
+        rows = in_row_order(rows)
         if cases is None:
             cases = pl.DataFrame(schema={PLACE: pl.Int64})
         elif not values_of(cases, PLACE).is_sorted():
