@@ -370,7 +370,7 @@ def trees():
     )
 
 
-@settings(max_examples=runs(30))
+@settings(max_examples=runs(12))
 @example(Composed(events=(DiscreteGaussian(sigma=3.0), EpsilonDelta(epsilon=0.0, delta=0.0))))
 @given(trees())
 def test_the_accountant_keeps_its_contract(event):

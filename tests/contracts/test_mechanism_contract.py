@@ -52,8 +52,12 @@ from cloakwork_extras.published import VariantAmunPublished
 from cloakwork_extras.trees.prefix_tree import PrefixTree
 from cloakwork_extras.trees.published import PublishedPrefixTree, PublishedSacofa
 from cloakwork_extras.trees.sacofa import Sacofa
+from conftest import in_long_form
 from contracts.sample_logs import RESOURCE
 from extras.networks.small_networks import few_chains
+
+long_form = pytest.mark.skipif(not in_long_form(True), reason="another size: CLOAKWORK_RUNS=1")
+"""Of mechanisms of the extras that are under the contract once more below."""
 
 
 class TestBound(MechanismContract):
@@ -287,6 +291,7 @@ class WithLaplaceNoise(MechanismContract):
         return super().answers({"noise": "laplace", **options})
 
 
+@long_form
 class TestPrefixTreeOfUndeclaredActivities(WithLaplaceNoise):
     mechanism = PrefixTree()
     goals = LITTLE_NOISE
@@ -299,6 +304,7 @@ class TestSacofa(MechanismContract):
     facts = TestPrefixTree.facts
 
 
+@long_form
 class TestSacofaOfUndeclaredActivities(WithLaplaceNoise):
     mechanism = Sacofa()
     goals = LITTLE_NOISE
@@ -385,6 +391,7 @@ class TestVariantTransformer(MechanismContract):
     facts = TestVariantMarkov.facts
 
 
+@long_form
 class TestVariantTransformerWithoutAlphabet(MechanismContract):
     mechanism = LittleTraining()
     goals = LITTLE_NOISE
@@ -396,6 +403,7 @@ class TestDfgLaplace(MechanismContract):
     facts = TestPrefixTree.facts
 
 
+@long_form
 class TestDfgLaplaceOfUndeclaredActivities(MechanismContract):
     mechanism = DfgLaplace()
     goals = LITTLE_NOISE

@@ -82,39 +82,43 @@ def policy(
 
 
 PERSON = {"attribute": PATIENT, "max_cases": 1}
+Apply = Callable[..., Said]
 
 
-def test_case_and_person_are_not_added_up(
-    cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path
-) -> None:
+@pytest.fixture
+def apply(cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path) -> Apply:
+    """Release the log under a policy into a folder of this name."""
+
+    def run(policy: Path, out: str, *options: str) -> Said:
+        where = ("--out", tmp_path / out, "--ledger", ledger)
+        return cloakwork("apply", policy, log, *where, *options)
+
+    return run
+
+
+def test_case_and_person_are_not_added_up(apply: Apply, tmp_path: Path) -> None:
     """Per case 1 and per patient 1 were "2 of 2", while a patient with 60 cases stood open in the
     first: refused.
     """
     by_case = policy(tmp_path, "by-case")
     by_person = policy(tmp_path, "by-person", unit=PERSON)
-    assert cloakwork("apply", by_case, log, "--out", tmp_path / "one", "--ledger", ledger).code == 0
-    said = cloakwork(
-        "apply", by_person, log, "--out", tmp_path / "two", "--ledger", ledger, "--quiet"
-    )
+    assert apply(by_case, "one").code == 0
+    said = apply(by_person, "two", "--quiet")
     assert said.code == 3, said.out
     assert len(said.err.splitlines()) == 1
     assert "cases_per_unit" in said.err and "budget.books" in said.err
     assert not (tmp_path / "two").exists()
 
 
-def test_the_other_way_round(cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path) -> None:
+def test_the_other_way_round(apply: Apply, tmp_path: Path) -> None:
     """A release per case after one per person opens the person's book just as much."""
     by_person = policy(tmp_path, "by-person", unit=PERSON)
     by_case = policy(tmp_path, "by-case")
-    assert (
-        cloakwork("apply", by_person, log, "--out", tmp_path / "one", "--ledger", ledger).code == 0
-    )
-    assert cloakwork("apply", by_case, log, "--out", tmp_path / "two", "--ledger", ledger).code == 3
+    assert apply(by_person, "one").code == 0
+    assert apply(by_case, "two").code == 3
 
 
-def test_a_person_counts_twice_per_case(
-    cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path
-) -> None:
+def test_a_person_counts_twice_per_case(apply: Apply, tmp_path: Path) -> None:
     """Without one of its cases a person may be represented by another: epsilon .4 per person is .8
     per case.
     """
@@ -123,22 +127,17 @@ def test_a_person_counts_twice_per_case(
     by_person = policy(
         tmp_path, "by-person", unit=PERSON, epsilon=0.4, assume=bound, budget=generous
     )
-    by_case = policy(
-        tmp_path, "by-case", epsilon=0.25, budget={"total": {"epsilon": 0.84, "delta": 1e-5}}
-    )
-    assert (
-        cloakwork("apply", by_person, log, "--out", tmp_path / "one", "--ledger", ledger).code == 0
-    )
+    assert apply(by_person, "one").code == 0
     by_case = policy(
         tmp_path, "by-case", epsilon=0.05, budget={"total": {"epsilon": 0.84, "delta": 1e-5}}
     )
-    said = cloakwork("apply", by_case, log, "--out", tmp_path / "two", "--ledger", ledger)
+    said = apply(by_case, "two")
     assert said.code == 4, said.err
     assert "left are epsilon 0.04" in said.err
 
 
 def test_a_declared_bound_converts_by_group_privacy(
-    cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path
+    apply: Apply, cloakwork: Cloakwork, tmp_path: Path, ledger: str
 ) -> None:
     """Epsilon .1 per case is 6 for whoever owns 60 cases; the delta grows by (e**6 - 1) / (e**.1 -
     1).
@@ -147,10 +146,8 @@ def test_a_declared_bound_converts_by_group_privacy(
     budget = {"total": {"epsilon": 10.0, "delta": 0.1}}
     by_case = policy(tmp_path, "by-case", epsilon=0.1, assume=bound, budget=budget)
     by_person = policy(tmp_path, "by-person", unit=PERSON, assume=bound, budget=budget)
-    assert cloakwork("apply", by_case, log, "--out", tmp_path / "one", "--ledger", ledger).code == 0
-    assert (
-        cloakwork("apply", by_person, log, "--out", tmp_path / "two", "--ledger", ledger).code == 0
-    )
+    assert apply(by_case, "one").code == 0
+    assert apply(by_person, "two").code == 0
     shown = json.loads(cloakwork("ledger", "show", "--ledger", ledger, "--json").out)
     books = {book["book"]: book for book in shown["datasets"][0]["budgets"]}
     assert books[PATIENT]["spent"]["epsilon"] == 7.0
@@ -161,7 +158,7 @@ def test_a_declared_bound_converts_by_group_privacy(
     assert books["case"]["spent"]["delta"] == pytest.approx(1e-6 * (1 + 1 + 2.718281828), rel=1e-6)
 
 
-def test_books_kept_apart(cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path) -> None:
+def test_books_kept_apart(apply: Apply, cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> None:
     """With a total each, and then statement and ledger say that they do not add up to one person's
     risk.
     """
@@ -170,38 +167,29 @@ def test_books_kept_apart(cloakwork: Cloakwork, tmp_path: Path, ledger: str, log
     }
     by_case = policy(tmp_path, "by-case", budget=apart)
     by_person = policy(tmp_path, "by-person", unit=PERSON, budget=apart)
-    assert cloakwork("apply", by_case, log, "--out", tmp_path / "one", "--ledger", ledger).code == 0
-    assert (
-        cloakwork("apply", by_person, log, "--out", tmp_path / "two", "--ledger", ledger).code == 0
-    )
-    assert (
-        cloakwork("apply", by_person, log, "--out", tmp_path / "three", "--ledger", ledger).code
-        == 4
-    )
+    assert apply(by_case, "one").code == 0
+    assert apply(by_person, "two").code == 0
+    assert apply(by_person, "three").code == 4
     shown = " ".join(cloakwork("ledger", "show", "--ledger", ledger).out.split())
     assert "do not add up to one person's risk" in shown
     public = html.unescape(cloakwork("report", tmp_path / "two", "--audience", "public").out)
     assert "does not add up to one person's risk" in public
 
 
-def test_books_apart_do_not_loosen_an_earlier_total(
-    cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path
-) -> None:
+def test_books_apart_do_not_loosen_an_earlier_total(apply: Apply, tmp_path: Path) -> None:
     """What an earlier statement promised of all releases counts the later ones, converted."""
     by_case = policy(tmp_path, "by-case", budget={"total": {"epsilon": 2.0, "delta": 1e-5}})
     apart = {
         "books": {"case": {"epsilon": 9.0, "delta": 1e-5}, PATIENT: {"epsilon": 9.0, "delta": 1e-5}}
     }
     by_person = policy(tmp_path, "by-person", unit=PERSON, budget=apart)
-    assert cloakwork("apply", by_case, log, "--out", tmp_path / "one", "--ledger", ledger).code == 0
-    said = cloakwork("apply", by_person, log, "--out", tmp_path / "two", "--ledger", ledger)
+    assert apply(by_case, "one").code == 0
+    said = apply(by_person, "two")
     assert said.code == 4, said.err
     assert "per 'case'" in said.err
 
 
-def test_all_times_of_a_case_count_in_the_metric_book(
-    cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path
-) -> None:
+def test_all_times_of_a_case_count_in_the_metric_book(apply: Apply, tmp_path: Path) -> None:
     """Epsilon 2 over all times of a case moves each single time by no more: metric 2 of 2 is
     spent.
     """
@@ -228,8 +216,8 @@ def test_all_times_of_a_case_count_in_the_metric_book(
     of_values = {"kind": "metric-privacy", "epsilon": 0.5, "shift": "1h", "over": ["timestamps"]}
     first = policy(tmp_path, "by-case", guarantees=[same_order, of_cases], **times)
     second = policy(tmp_path, "by-value", guarantees=[same_order, of_values], **times)
-    assert cloakwork("apply", first, log, "--out", tmp_path / "one", "--ledger", ledger).code == 0
-    said = cloakwork("apply", second, log, "--out", tmp_path / "two", "--ledger", ledger)
+    assert apply(first, "one").code == 0
+    said = apply(second, "two")
     assert said.code == 4, said.out
     assert "(metric privacy of a value)" in said.err
 
@@ -248,53 +236,45 @@ BOUND = {"cases_per_unit": {PATIENT: 60}}
 OF_PERSONS = {"books": {PATIENT: {"epsilon": 2.0, "delta": 1e-4}}}
 
 
-def spent_by_cases(cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path) -> None:
+def spent_by_cases(apply: Apply, tmp_path: Path) -> None:
     """A release that costs epsilon 1 per case, under a policy that declares no total."""
     by_case = policy(tmp_path, "by-case", budget={})
-    assert (
-        cloakwork("apply", by_case, log, "--out", tmp_path / "cases", "--ledger", ledger).code == 0
-    )
+    assert apply(by_case, "cases").code == 0
 
 
 def test_a_book_alone_is_apart_from_nothing(
-    cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path
+    apply: Apply, cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path
 ) -> None:
     """The only book said "2 left" of a patient who stands at 60: M is declared, so what cases spent
     is converted.
     """
-    spent_by_cases(cloakwork, tmp_path, ledger, log)
+    spent_by_cases(apply, tmp_path)
     by_person = policy(tmp_path, "by-person", unit=PERSON, budget=OF_PERSONS, assume=BOUND)
     assert cloakwork("plan", by_person, log, "--ledger", ledger).code == 4
-    said = cloakwork("apply", by_person, log, "--out", tmp_path / "out", "--ledger", ledger)
+    said = apply(by_person, "out")
     assert said.code == 4, said.out
     assert "left are epsilon 0" in said.err
     assert not (tmp_path / "out").exists()
 
 
-def test_a_book_alone_without_a_bound_is_refused(
-    cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path
-) -> None:
+def test_a_book_alone_without_a_bound_is_refused(apply: Apply, tmp_path: Path) -> None:
     """Nothing converts, and the one book listed is apart from nothing: exit 3, and what to
     declare.
     """
-    spent_by_cases(cloakwork, tmp_path, ledger, log)
+    spent_by_cases(apply, tmp_path)
     by_person = policy(tmp_path, "by-person", unit=PERSON, budget=OF_PERSONS)
-    said = cloakwork("apply", by_person, log, "--out", tmp_path / "out", "--ledger", ledger)
+    said = apply(by_person, "out")
     assert said.code == 3, said.out
     assert "cases_per_unit" in said.err and "budget.books" in said.err
 
 
-def test_a_book_is_apart_from_what_is_listed_only(
-    cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path
-) -> None:
+def test_a_book_is_apart_from_what_is_listed_only(apply: Apply, tmp_path: Path) -> None:
     """Books of patients and wards are apart from each other, and both count what cases spend."""
-    spent_by_cases(cloakwork, tmp_path, ledger, log)
+    spent_by_cases(apply, tmp_path)
     total = {"epsilon": 2.0, "delta": 1e-4}
     books = {"books": {PATIENT: total, "case:ward": total}}
     by_person = policy(tmp_path, "by-person", unit=PERSON, budget=books, assume=BOUND)
-    assert (
-        cloakwork("apply", by_person, log, "--out", tmp_path / "out", "--ledger", ledger).code == 4
-    )
+    assert apply(by_person, "out").code == 4
 
 
 @pytest.mark.parametrize("currency", ["unit", "local"])
@@ -351,18 +331,14 @@ def test_what_a_book_is_apart_from_is_named(
         assert {each["book"]: each["apart_from"] for each in shown}[PATIENT] == names
 
 
-def test_an_earlier_total_is_not_loosened_by_books_apart(
-    cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path
-) -> None:
+def test_an_earlier_total_is_not_loosened_by_books_apart(apply: Apply, tmp_path: Path) -> None:
     """The first statement promised 2 per patient by all releases: what cannot be converted into it
     is refused.
     """
     by_person = policy(tmp_path, "by-person", unit=PERSON)
     total = {"epsilon": 9.0, "delta": 1e-4}
     by_case = policy(tmp_path, "by-case", budget={"books": {"case": total, PATIENT: total}})
-    assert (
-        cloakwork("apply", by_person, log, "--out", tmp_path / "one", "--ledger", ledger).code == 0
-    )
-    said = cloakwork("apply", by_case, log, "--out", tmp_path / "two", "--ledger", ledger)
+    assert apply(by_person, "one").code == 0
+    said = apply(by_case, "two")
     assert said.code == 3, said.out
     assert "an earlier release declared a total" in said.err and "cases_per_unit" in said.err

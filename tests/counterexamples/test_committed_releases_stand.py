@@ -3,10 +3,7 @@ closed.
 """
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +13,7 @@ import pytest
 from cloakwork.errors import MechanismError
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.mechanisms.attributes.redact import Redact
-from conftest import ROOT, Said
+from conftest import Said
 from counterexamples.small import small_log, small_policy
 from counterexamples.test_what_verify_says import POLICY
 from forked import Forks
@@ -135,7 +132,7 @@ def test_a_release_that_the_ledger_does_not_know_is_named(
 
 
 def test_what_a_live_process_works_on_is_left_alone(
-    cloakwork: Cloakwork, tmp_path: Path, ledger: str
+    cloakwork: Cloakwork, tmp_path: Path, ledger: str, forks: Forks
 ) -> None:
     """An apply in progress holds its entry and its draft; reconcile says so and touches neither."""
     from cloakwork import api
@@ -150,26 +147,11 @@ def test_what_a_live_process_works_on_is_left_alone(
 
     def meanwhile(message: str) -> None:
         if message == "writing the internal report":
-            seen["said"] = subprocess.run(
-                [
-                    sys.executable,
-                    "-m",
-                    "cloakwork",
-                    "ledger",
-                    "reconcile",
-                    str(out.parent),
-                    "--ledger",
-                    ledger,
-                ],
-                env=os.environ | {"PYTHONPATH": str(ROOT / "engine")},
-                capture_output=True,
-                text=True,
-                check=False,
-            )
+            seen["said"] = forks.run(["ledger", "reconcile", out.parent, "--ledger", ledger])
 
     release = api.apply(plan, log, ledger=ledger, folder=out)
     publish(release, out, reporter=meanwhile)
-    assert "in progress" in seen["said"].stdout, seen["said"].stderr
+    assert "in progress" in seen["said"].out, seen["said"].err
     assert [record.state for record in Ledger(ledger).history()] == ["committed"]
     assert cloakwork("verify", out).code == 0
 

@@ -57,12 +57,12 @@ def test_a_value_of_many_megabytes_is_refused(suffix: str, tmp_path: Path) -> No
 def test_a_file_that_unpacks_to_far_more_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Equal rows without end; the bound begins at a sixteenth of where it does."""
+    """Equal rows without end; the bound begins at a 256th of where it does."""
     assert limits.RATIO_FROM == 64 << 20
-    monkeypatch.setattr(limits, "RATIO_FROM", limits.RATIO_FROM // 16)
+    monkeypatch.setattr(limits, "RATIO_FROM", limits.RATIO_FROM // 256)
     path = tmp_path / "log.csv.gz"
     path.write_bytes(
-        gzip.compress(b"case_id,activity,timestamp\n" + b"1,a,2024-03-01\n" * (6 << 16), 6)
+        gzip.compress(b"case_id,activity,timestamp\n" + b"1,a,2024-03-01\n" * (6 << 12), 6)
     )
     assert "unpack-ratio" in refused(path)
 
@@ -83,10 +83,10 @@ def test_too_many_attributes_are_refused(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("times", ["in order", "out of order"])
 def test_many_attributes_with_few_values_take_little_memory(times: str, tmp_path: Path) -> None:
-    """5,000 attributes with one value each in 5,000 events are 5,000 values, not 25 million (400
+    """3,000 attributes with one value each in 3,000 events are 3,000 values, not 9 million (144
     MB).
     """
-    count, path = 5000, tmp_path / "log.xes"
+    count, path = 3000, tmp_path / "log.xes"
     seconds = range(count) if times == "in order" else range(count, 0, -1)
     stamp = '<date key="time:timestamp" value="2024-03-{:02}T{:02}:{:02}:{:02}+00:00"/>'
     stamps = [stamp.format(1 + s // 86400, s // 3600 % 24, s // 60 % 60, s % 60) for s in seconds]
@@ -95,4 +95,4 @@ def test_many_attributes_with_few_values_take_little_memory(times: str, tmp_path
     command = [sys.executable, "-c", MEASURE, str(path), str(count)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) < 150  # MiB; at most 36 measured
+    assert int(done.stdout) < 150  # MiB; 89 measured, to which a full table would add 144

@@ -44,7 +44,7 @@ def against_the_law(values, scale):
 @pytest.mark.parametrize("source", [secret(), reproducible(7)], ids=["secret", "reproducible"])
 def test_values_follow_the_mass_function(source, scale):
     """Over the whole range."""
-    assert against_the_law(source.laplace_values(scale, 400_000), scale) > FALSE_ALARM
+    assert against_the_law(source.laplace_values(scale, 150_000), scale) > FALSE_ALARM
 
 
 @pytest.mark.parametrize("scale", SCALES[1:])
@@ -109,7 +109,7 @@ def test_every_draw_settled_late_is_unbiased(monkeypatch):
     distribution stays.
     """
     monkeypatch.setattr(sampler, "MARGIN", np.uint64(1 << 63))
-    assert against_the_law(reproducible(3).laplace_values(7.5, 8_000), 7.5) > 1e-3
+    assert against_the_law(reproducible(3).laplace_values(7.5, 4_000), 7.5) > 1e-3
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, math.inf, math.nan, 2.0**54])

@@ -1,21 +1,15 @@
-"""Statistical audits of variants/markov on its worst neighbours, and of broken counterparts that
-must fail.
+"""Statistical audits of all that variants/markov measures: its tables at once, how it selects
+activities, and frequent variants; with broken counterparts that must fail.
 
-What is audited is all that the kernel answers about cases that follow no frequent variant: their
-noisy number, their lengths and the noisy tables of transitions, summed up in the statistic that
-tells two neighbours best apart (each table, less what the others put there, along what the one case
-adds to it, divided by the noise's variance: Neyman and Pearson's ratio for Gaussian noise). The
-chain reads no more.
-
-A run of the whole mechanism takes some hundredths of a second, so some hundreds of them find gross
-faults only: noise of a twelfth, not of half. What half the noise does is seen on the tables
-themselves (``test_markov_tables_audit.py``). Draws are seeded: what is found is found in every run.
+Each table by itself is audited in ``test_answers_audit``, whole runs in
+``test_every_mechanism_audit``; that each scale of noise which is charged is drawn stands in
+``test_noise_drawn``. Draws are seeded: what is found is found in every run.
 """
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
-from itertools import islice, product
 from typing import Any
 
 import numpy as np
@@ -23,282 +17,269 @@ import polars as pl
 import pytest
 
 from cloakwork.accounting.events import cost
-from cloakwork.base.arrays import Floats, Ints
-from cloakwork.base.costs import Cost
-from cloakwork.base.facts import Facts, Unit
+from cloakwork.base.arrays import Floats
+from cloakwork.base.costs import Composed, Cost, EpsilonDelta
+from cloakwork.base.facts import Facts
 from cloakwork.engines.measured import measured_of
 from cloakwork.errors import PlanUnsound
-from cloakwork.evaluation.dp_audit import AuditResult, HalfLine, empirical_epsilon
+from cloakwork.evaluation.dp_audit import AuditResult, HalfLine, OneOf, empirical_epsilon
 from cloakwork.kernel import (
     Books,
     Cases,
-    Clip,
     Entries,
     Gaussian,
     Kernel,
     Measured,
-    NoisySums,
-    Query,
+    vector_event,
     vectors_of,
 )
-from cloakwork.kernel.vectors import Sums
+from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
 from cloakwork.mechanisms.variants import chain, markov, markov_params
 from cloakwork.mechanisms.variants.markov import VariantMarkov
 from cloakwork.mechanisms.variants.markov_params import (
+    MOST_CELLS,
     SPREAD,
     UNIT_NORM,
     MarkovParams,
-    lengths_by,
+    calibrate_markov,
     transitions_of,
 )
 from cloakwork.noise import Noise, reproducible
-from measuring import Release, release
-from privacy.sources import CONFIDENCE, Changed, offered
+from measuring import kernel_on, release
+from privacy.sources import Changed, offered, seeded_audit
+from privacy.test_answers_audit import STEPS, markov_moved
 
-RUNS = 80
-EPSILON, DELTA = 1.0, 1e-2
-WIDE = 0.2
-"""A delta at which the claim is audited too: noise that is Gaussian and too small shows there in
-fewer runs.
-"""
-
-ALPHABET = ("a", "b", "c", "d")
-CASE = tuple("abcd" * 5)
-"""The one case that neighbours differ in: long, with transitions that many others have too."""
-
-Counterpart = Callable[[MarkovParams], MarkovParams]
-
-
-@dataclass(frozen=True, slots=True)
-class Heard:
-    """What was asked, and of which keys the noisy sums were read."""
-
-    query: Query
-    noise: Gaussian
-    clip: Clip
-    codes: Ints
-    noisy: Ints
-
-    def likelihood(self) -> float:
-        """What was heard beyond what all other cases put there, along what the one case adds to it,
-        both in sigmas.
-        """
-        there, along = (each.at(self.codes) for each in true_sums(self.query, self.clip))
-        return float(np.dot(self.noisy - there, along)) / self.noise.sigma**2
+MARKOV = VariantMarkov()
+RUNS = 10_000
+EPSILON, DELTA = 4.0, 1e-2
+Sigmas = tuple[float, ...]
 
 
 @cache
-def true_sums(query: Query, clip: Clip) -> list[Sums]:
-    """Of all other cases, and of the one case."""
-    return [
-        vectors_of(Cases.of(cases, ALPHABET), query, clip).sums(np.ones(len(cases), np.int64))
-        for cases in (others(), [CASE])
-    ]
-
-
-class Overheard:
-    """A sum that keeps what is read of it."""
-
-    def __init__(self, sums: NoisySums, question: tuple[Any, ...], heard: list[Heard]) -> None:
-        self.sums, self.question, self.heard = sums, question, heard
-
-    def at(self, codes: Ints) -> Ints:
-        found = self.sums.at(codes)
-        self.heard.append(Heard(*self.question, codes.ravel(), found.ravel()))
-        return found
-
-
-def others() -> list[tuple[str, ...]]:
-    """A hundred and twenty cases that all begin alike and go on each in its own way."""
-    return [("a", "b", "c", *rest) for rest in islice(product(ALPHABET, repeat=4), 120)]
-
-
-def params(counterpart: Counterpart = lambda honest: honest, max_cases: int = 1) -> MarkovParams:
-    """What the mechanism offers, or a counterpart of it."""
-    facts = Facts(
-        alphabet=ALPHABET, longest_case=5, unit=Unit(attribute="case:owner", max_cases=max_cases)
+def params(max_cases: int = 1) -> MarkovParams:
+    """At the audited budget."""
+    sigmas, tau, _ = calibrate_markov(
+        Cost(epsilon=EPSILON, delta=DELTA), max_cases, markov_params.SHARES, True
     )
-    return counterpart(offered("variants/markov", EPSILON, DELTA, facts))
-
-
-def summary(cases: list[tuple[str, ...]]) -> pl.DataFrame:
-    """A variant histogram."""
-    schema = pl.Schema([("variant", pl.List(pl.String())), ("cases", pl.Int64())])
-    return (
-        pl.DataFrame({"variant": [list(case) for case in cases], "cases": 1}, schema=schema)
-        .group_by("variant", maintain_order=True)
-        .sum()
+    return MarkovParams(
+        epsilon=EPSILON,
+        delta=DELTA,
+        max_cases=max_cases,
+        alphabet=("a", "b"),
+        sigmas=sigmas,
+        tau=tau,
+        longest=5,
     )
 
 
-Statistic = Callable[..., Callable[[int], Floats]]
-
-
-@pytest.fixture
-def statistic(monkeypatch: pytest.MonkeyPatch) -> Statistic:
-    """How much everything measured speaks for the neighbour with the case more; one number a
-    run.
+def outcomes(
+    tables: tuple[int, ...], cases: int, sigmas: Sigmas, noise: Noise
+) -> Callable[[int], Floats]:
+    """All that these tables say for one case more, in cases: Neyman and Pearson's ratio for the
+    noise that is drawn.
     """
-    monkeypatch.setattr(chain, "_ROUNDS", 3)
-    monkeypatch.setattr(markov, "ROUNDS", 0)
-    # However long the chain's cases are, the neighbours' one case has a length of its own.
-    edges = np.array([len(CASE), len(CASE) + 20])
-    monkeypatch.setattr(markov, "length_edges", lambda *_: edges)
-    # Equal questions are one, so that what they find is counted once for all runs.
-    lengths = lengths_by(edges)
-    monkeypatch.setattr(markov, "lengths_by", lambda _: lengths)
-    monkeypatch.setattr(markov, "transitions_of", cache(transitions_of))
-    heard: list[Heard] = []
-    asked = Kernel.sum
+    weights = np.array([sigmas[table] ** -2 for table in tables])
 
-    def overheard(kernel: Kernel, *question: Any, **further: Any) -> Overheard:
-        return Overheard(asked(kernel, *question, **further), question, heard)
+    def run(runs: int) -> Floats:
+        cells = np.array(
+            [
+                markov_moved(table, cases) + Gaussian(sigmas[table]).draw(noise, runs)
+                for table in tables
+            ]
+        )
+        return np.asarray(weights @ cells / weights.sum() / UNIT_NORM)
 
-    monkeypatch.setattr(Kernel, "sum", overheard)
-    source = reproducible(1)
-
-    def runs_of(given: MarkovParams, log: pl.DataFrame, part: float = 1.0) -> Statistic:
-        measured = measured_of(log, source)
-        noise = Changed(part, source)
-
-        def once() -> float:
-            heard.clear()
-            released(given, measured, noise)
-            return sum(each.likelihood() for each in heard)
-
-        return lambda runs: np.array([once() for _ in range(runs)])
-
-    return runs_of
+    return run
 
 
-def released(given: MarkovParams, log: Measured | pl.DataFrame, noise: object) -> Release:
-    """One run."""
-    unit = Unit(attribute="case:owner", max_cases=given.max_cases)
-    return release(VariantMarkov(), given, log, noise, Facts(unit=unit))  # type: ignore[arg-type]
+AT_ONCE = (1, 2, 3, 4, 5)
+"""What a case of no frequent variant shows in: the number of cases, their lengths and three tables
+of transitions.
+"""
 
 
-def midway(a: Floats, b: Floats) -> list[HalfLine]:
-    """One event, so that little is lost to choosing: the statistic lies on the likelier side of the
-    middle.
+def audit(sigmas: Sigmas, claimed: MarkovParams, more: int = 1) -> AuditResult:
+    """Sixty cases of one long variant, and ``more`` cases of one unit beside them, against the
+    claim of the whole.
     """
-    return [
-        HalfLine(float(np.median(a) + np.median(b)) / 2, upper=bool(np.median(a) > np.median(b)))
-    ]
+    delta = 0.3
+    bounds = [60 + more * share for share in (0.15, 0.5, 0.85)]
+    events = [HalfLine(bound, upper) for bound in bounds for upper in (True, False)]
+    noise = reproducible(1)
+    here, there = (outcomes(AT_ONCE, cases, sigmas, noise) for cases in (60 + more, 60))
+    claim = cost(MARKOV.step(claimed, Facts()).event, delta).epsilon
+    return empirical_epsilon(here, there, runs=RUNS, claim=claim, delta=delta, events=events)
 
 
-def audit(
-    runs_of: Statistic, given: MarkovParams, more: int, runs: int = RUNS, part: float = 1.0
+def test_all_tables_together_keep_the_claim() -> None:
+    """And something is seen: the case is likelier to show than not."""
+    result = audit(params().sigmas, params())
+    assert result.passed, result
+    assert result.hits[0] > 1.5 * result.hits[1]
+
+
+def test_half_the_noise_on_all_tables_is_found() -> None:
+    """By the claim of the whole."""
+    assert not audit(tuple(sigma / 2 for sigma in params().sigmas), params()).passed
+
+
+def test_a_budget_that_is_spent_on_each_table_is_found() -> None:
+    """The counterpart that never adds the tables up: each at the noise that one alone would
+    need.
+    """
+    one = params().sigmas[0] * math.sqrt(markov_params.SHARES[0])
+    assert not audit((one,) * 6, params()).passed
+
+
+def test_a_person_of_twelve_cases_needs_the_declared_bound() -> None:
+    """Twelve cases of one person are covered where they are declared, and show where one case is
+    assumed.
+    """
+    assert audit(params(12).sigmas, params(12), more=12).passed
+    assert not audit(params().sigmas, params(), more=12).passed
+
+
+def test_steps_cannot_count_in_full() -> None:
+    """The counterpart whose query does not scale a case to norm 1, or counts it twice: the kernel
+    does, and the long case weighs no more.
+    """
+
+    def twice(cases: Cases) -> Entries:
+        honest = transitions_of(1)(cases)
+        return replace(honest, value=2 * honest.value)
+
+    sums = vectors_of(Cases.of([STEPS], ("a", "b")), twice, SPREAD).sums(np.ones(1, np.int64))
+    assert sums.sums.max() <= UNIT_NORM
+    assert sums.sums.max() == pytest.approx(markov_moved(3, 1), abs=1)
+
+
+@cache
+def selecting() -> markov_params.Selection:
+    """How activities are found where none are declared."""
+    budget = Cost(epsilon=EPSILON, delta=DELTA)
+    found = calibrate_markov(budget, 1, markov_params.SHARES, False)[2]
+    assert found is not None
+    return found
+
+
+def found(
+    cases: int, selection: markov_params.Selection, noise: Changed
+) -> Callable[[int], Floats]:
+    """Whether an activity that ``cases`` cases hold, each alone, is selected: 1 or 0; each activity
+    is a run of its own.
+    """
+    share = EpsilonDelta(epsilon=0.0, delta=0.999)
+    noised = vector_event(selection.sigma, UNIT_NORM, MOST_CELLS)
+
+    def run(runs: int) -> Floats:
+        names = [str(number) for number in range(runs)] if cases else []
+        courses = Cases.of([(name,) for name in names], names)
+        books = Books.of(Composed(events=(noised, share)))
+        measured = Measured(courses, np.full(len(names), cases))
+        kernel = Kernel(measured, books, noise, max_cases=1)  # type: ignore[arg-type]
+        # As ``measure_with`` asks; a scale that the plan does not list would be refused there.
+        asked = kernel.select(
+            markov_params.activities, Gaussian(selection.sigma), selection.tau, SPREAD
+        )
+        chosen = set().union(*asked.labels)
+        return np.array([str(number) in chosen for number in range(runs)], np.float64)
+
+    return run
+
+
+def audit_selection(
+    before: int,
+    after: int,
+    drawn: markov_params.Selection,
+    delta: float,
+    claim: float,
+    times: float = 1.0,
 ) -> AuditResult:
-    """The log with and without ``more`` cases of one person, all of them nearly the same."""
-    without, with_case = (
-        summary(others()),
-        summary(others() + [CASE + ("d",) * place for place in range(more)]),
-    )
-    here, there = (runs_of(given, log, part) for log in (with_case, without))
-    claim = cost(
-        VariantMarkov().step(params(max_cases=given.max_cases), Facts()).event, WIDE
-    ).epsilon
-    return empirical_epsilon(
-        here, there, runs=runs, delta=WIDE, claim=claim, events=midway, confidence=CONFIDENCE
-    )
+    """One case more that holds the activity, with so many times the noise."""
+    events = [HalfLine(1, upper=True), HalfLine(0, upper=False)]
+    noise = Changed(times)
+    here, there = (found(cases, drawn, noise) for cases in (after, before))
+    return empirical_epsilon(here, there, runs=RUNS, claim=claim, delta=delta, events=events)
 
 
-def less_noise(given: MarkovParams) -> MarkovParams:
+def test_a_common_activity_keeps_its_share_and_half_the_noise_is_found() -> None:
+    """With a threshold between the two neighbours' counts, where one case shows most."""
+    between = selecting().model_copy(update={"tau": 60 * UNIT_NORM + UNIT_NORM // 2})
+    delta = 0.3 * UNIT_NORM / selecting().sigma
+    claim = cost(vector_event(selecting().sigma, UNIT_NORM, MOST_CELLS), delta).epsilon
+    assert audit_selection(60, 61, between, delta, claim).passed
+    assert not audit_selection(60, 61, between, delta, claim, times=0.5).passed
+
+
+def test_an_activity_of_one_case_is_covered_by_delta_and_found_in_more_noise() -> None:
+    """Five times the noise passes the threshold that was meant for it far too often; a threshold
+    that noise has not to pass at all is refused.
+    """
+    assert audit_selection(0, 1, selecting(), DELTA, EPSILON).passed
+    assert not audit_selection(0, 1, selecting(), DELTA, EPSILON, times=5.0).passed
+    with pytest.raises(PlanUnsound, match="hides no key"):
+        found(1, selecting().model_copy(update={"tau": 1}), Changed(1.0))(9)
+
+
+ALPHABET = ("a", "b", "c", "d")
+
+
+def offer(**changes: Any) -> MarkovParams:
+    """What the mechanism offers at an epsilon of 1, or a counterpart of it."""
+    facts = Facts(alphabet=ALPHABET, longest_case=5)
+    found: MarkovParams = offered("variants/markov", 1.0, DELTA, facts)
+    return found.model_copy(update=changes)
+
+
+def less_noise() -> MarkovParams:
     """A twelfth of the noise on everything but the variants."""
-    return given.model_copy(
-        update={"sigmas": (given.sigmas[0], *(max(1024.0, s / 12) for s in given.sigmas[1:]))}
-    )
+    first, *others = offer().sigmas
+    return offer(sigmas=(first, *(max(1024.0, sigma / 12) for sigma in others)))
 
 
-def test_one_long_case_more_is_covered(statistic: Statistic) -> None:
-    """The case and its twenty events show in the number of cases and in three tables at once."""
-    assert audit(statistic, params(), 1).passed
+def low_threshold() -> MarkovParams:
+    """A variant of one case is frequent whenever its noise is above 0."""
+    return offer(tau=UNIT_NORM + 3)
 
 
-def test_less_noise_is_found(statistic: Statistic) -> None:
-    """By the same audit, whether the parameters say so or the source draws too little."""
-    assert not audit(statistic, params(less_noise), 1).passed
-    assert not audit(statistic, params(), 1, part=1 / 12).passed
+def one_variant(cases: int) -> pl.DataFrame:
+    """The variant histogram of a log of equal cases, or of an empty one."""
+    rows = {"variant": [["d", "a"]] * bool(cases), "cases": [cases] * bool(cases)}
+    return pl.DataFrame(rows, schema=VARIANT_COUNTS_SCHEMA)
 
 
 def test_less_noise_than_the_plan_lists_is_refused() -> None:
     """The books of the plan hold the parameters to it."""
-    noise = reproducible(1)
-    books = Books.of(VariantMarkov().step(params(), Facts()).event)
-    kernel = Kernel(measured_of(summary(others()), noise), books, noise, max_cases=1)
+    kernel = kernel_on(one_variant(120), MARKOV.step(offer(), Facts()).event, reproducible(1))
     with pytest.raises(PlanUnsound, match="does not list"):
-        VariantMarkov().measure(params(less_noise), kernel)
+        MARKOV.measure(less_noise(), kernel)
 
 
-def test_a_case_cannot_count_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A counterpart whose query counts each transition ten times gets the same answers: the kernel
-    clips. So what was found here before cannot be written any more.
-    """
-
-    def answers(query: Query) -> list[int]:
-        counted = vectors_of(Cases.of([CASE], ALPHABET), query, SPREAD).sums(np.ones(1, np.int64))
-        return counted.sums.tolist()
-
-    def tenfold(cases: Cases) -> Entries:
-        found = transitions_of(2)(cases)
-        return replace(found, value=10 * found.value)
-
-    assert answers(tenfold) == answers(transitions_of(2))
-
-
-def test_a_person_of_twelve_cases_needs_the_declared_bound(statistic: Statistic) -> None:
-    """Twelve cases of one person are covered where they are declared, and show where one case is
-    assumed.
-    """
-    assert audit(statistic, params(max_cases=12), 12, runs=40).passed
-    assert not audit(statistic, params(), 12).passed
-
-
-def frequent(given: MarkovParams, cases: int, noise: Noise) -> Callable[[int], Ints]:
-    """Whether a variant of ``cases`` cases, otherwise alone in the log, comes out among the
-    frequent: 1 or 0.
-    """
-    one = summary([("d", "a")] * cases)
-
-    def once() -> int:
-        found = released(given, one, noise).internal["frequent variants"]
-        assert isinstance(found, int)
-        return found
-
-    return lambda runs: np.array([once() for _ in range(runs)])
-
-
-def no_threshold(given: MarkovParams) -> MarkovParams:
-    """Whatever has a positive noisy count is frequent."""
-    return given.model_copy(update={"tau": 1})
-
-
-def low_threshold(given: MarkovParams) -> MarkovParams:
-    """A variant of one case is frequent whenever its noise is above 0."""
-    return given.model_copy(update={"tau": UNIT_NORM + 3})
-
-
-@pytest.mark.parametrize(
-    ("counterpart", "passes"), [(lambda honest: honest, True), (low_threshold, False)]
-)
+@pytest.mark.parametrize(("given", "passes"), [(offer, True), (low_threshold, False)])
 def test_a_variant_of_one_case_is_covered_by_delta(
-    counterpart: Counterpart, passes: bool, monkeypatch: pytest.MonkeyPatch
+    given: Callable[[], MarkovParams], passes: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In one log alone: it passes the threshold with probability at most delta, and without a
-    threshold often.
+    threshold in every second run; 120 prove 1.4.
     """
     monkeypatch.setattr(chain, "_ROUNDS", 3)
     monkeypatch.setattr(markov, "ROUNDS", 0)
-    given, noise, events = params(counterpart), reproducible(1), [HalfLine(1, upper=True)]
-    present, absent = (frequent(given, cases, noise) for cases in (1, 0))
-    result = empirical_epsilon(
-        present,
-        absent,
+    params, noise = given(), reproducible(1)
+
+    def frequent(cases: int) -> Callable[[int], list[Any]]:
+        summary = measured_of(one_variant(cases), noise)
+        return lambda runs: [
+            release(MARKOV, params, summary, noise).internal["frequent variants"]
+            for _ in range(runs)
+        ]
+
+    result = seeded_audit(
+        frequent(1),
+        frequent(0),
         runs=120,
         delta=DELTA,
-        claim=EPSILON,
-        events=events,
-        confidence=CONFIDENCE,
+        claim=1.0,
+        events=[OneOf(frozenset({1}))],
     )
     assert result.passed is passes, result
 
@@ -306,30 +287,28 @@ def test_a_variant_of_one_case_is_covered_by_delta(
 def test_a_missing_threshold_is_refused() -> None:
     """One that a variant of one unit alone reaches without any noise."""
     with pytest.raises(PlanUnsound, match="hides no key"):
-        released(params(no_threshold), summary(others()), reproducible(1))
+        release(MARKOV, offer(tau=1), one_variant(120), reproducible(1))
 
 
 def test_the_threshold_keeps_to_its_share_of_delta() -> None:
     """No audit of feasible size sees a threshold one too low; the tail does."""
     for max_cases in (1, 5):
-        sigmas, tau, _ = markov_params.calibrate_markov(
-            Cost(epsilon=EPSILON, delta=1e-4), max_cases, markov_params.SHARES, True
+        sigmas, tau, _ = calibrate_markov(
+            Cost(epsilon=1.0, delta=1e-4), max_cases, markov_params.SHARES, True
         )
-        spent = markov_params.selection_delta(sigmas[0], tau, max_cases)
-        assert (
-            spent
-            <= markov_params.SELECTION_SHARE * 1e-4
-            < markov_params.selection_delta(sigmas[0], tau - 1, max_cases)
+        spent, of_less = (
+            markov_params.selection_delta(sigmas[0], least, max_cases) for least in (tau, tau - 1)
         )
+        assert spent <= markov_params.SELECTION_SHARE * 1e-4 < of_less
 
 
 @pytest.mark.parametrize("counterpart", [less_noise, low_threshold])
-def test_a_broken_counterpart_costs_more_than_it_claims(counterpart: Counterpart) -> None:
+def test_a_broken_counterpart_costs_more_than_it_claims(
+    counterpart: Callable[[], MarkovParams],
+) -> None:
     """The event names the noise drawn, so the accountant finds the counterparts too."""
-    assert cost(VariantMarkov().step(params(), Facts()).event, WIDE).epsilon < EPSILON
     honest, broken = (
-        cost(VariantMarkov().step(given, Facts()).event, DELTA)
-        for given in (params(), params(counterpart))
+        cost(MARKOV.step(given, Facts()).event, DELTA) for given in (offer(), counterpart())
     )
-    assert honest.epsilon <= EPSILON < broken.epsilon
+    assert honest.epsilon <= 1.0 < broken.epsilon
     assert honest.delta <= DELTA

@@ -48,8 +48,9 @@ from measuring import kernel_on, release
 from privacy.sources import Changed, offered
 from privacy.test_profile_audit import params_for
 
-RUNS, WIDTH, COUNT = 40, 300, 100
-"""Each of so many variants, levels and steps has noise of its own in each run: 12,000 noisy counts.
+RUNS, WIDTH, COUNT = 12, 300, 100
+"""Each of so many variants, levels and steps has noise of its own in each run: 3,600 noisy counts,
+of which half a case that is lost is five standard errors or more.
 """
 LABELS = tuple(f"v{place}" for place in range(WIDTH))
 DECLARED = [[label] for label in LABELS]
@@ -172,7 +173,7 @@ class CutSums(Changed):
 def average(errors: Errors, noise: Any) -> tuple[float, float]:
     """The mean error, and its standard error."""
     # A profile has two figures a run, which takes more of them.
-    runs = 5 * RUNS if errors is profile else RUNS
+    runs = 200 if errors is profile else RUNS
     found = np.concatenate([errors(noise) for _ in range(runs)])
     return float(found.mean()), float(found.std() / np.sqrt(len(found)))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from conftest import ROOT
+from conftest import ROOT, in_long_form
 
 FOLDER = ROOT / "examples" / "notebooks"
 FROM_A_LOG = "from-a-log-to-a-release.ipynb"
@@ -87,9 +87,10 @@ def test_reading_a_release(ran: dict[str, Any]) -> None:
     assert ran["counts"].height < 100
 
 
-@pytest.mark.parametrize("ran", [WRITING], indirect=True)
+@pytest.mark.parametrize("ran", in_long_form(WRITING), indirect=True)
 def test_writing_a_mechanism(ran: dict[str, Any]) -> None:
-    """The toy passes the contract and its audit; the twin without noise is stopped.
+    """The toy passes the contract and its audit; the twin without noise is stopped. The page of
+    this name tells the same, and runs each time.
 
     The audit fails a sound claim with probability 1e-9.
     """
