@@ -3,6 +3,9 @@ the file to them.
 """
 
 import json
+import shutil
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +37,8 @@ spec:
 FORMATS = ("xes", "xes.gz", "csv", "parquet")
 
 
-def published(folder: Path, format_: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+def released(policy: str, folder: Path) -> Path:
     """The release of a log with attributes that the policy matches by a pattern."""
-    monkeypatch.setenv("CLOAKWORK_HOME", str(folder / "home"))
     log = EventLog.from_polars(
         pl.DataFrame(
             {
@@ -53,9 +55,38 @@ def published(folder: Path, format_: str, monkeypatch: pytest.MonkeyPatch) -> Pa
         activity="Activity",
     )
     log = EventLog(log.events.rename({"concept:name": "Activity"}), log.cases, log.offsets)
-    plan = make_plan(parse_policy(POLICY.replace("FORMAT", format_)))
+    plan = make_plan(parse_policy(policy))
     release = cloakwork.apply(plan, log, ledger=f"sqlite:///{folder / 'ledger.db'}")
     return cloakwork.publish(release, folder / "out").folder
+
+
+Published = Callable[[str], Path]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The release in each format, made once, beside the home of its key."""
+
+    @cache
+    def made_in(format_: str) -> Path:
+        folder = tmp_path_factory.mktemp("names")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("CLOAKWORK_HOME", str(folder / "home"))
+            released(POLICY.replace("FORMAT", format_), folder)
+        return folder
+
+    return made_in
+
+
+@pytest.fixture
+def published(made: Callable[[str], Path], own_home: Path, tmp_path: Path) -> Published:
+    """A copy of the release in a format, and its key."""
+
+    def copied(format_: str) -> Path:
+        shutil.copytree(made(format_) / "home", own_home, dirs_exist_ok=True)
+        return Path(shutil.copytree(made(format_) / "out", tmp_path / "out"))
+
+    return copied
 
 
 def statement_of(folder: Path) -> Any:
@@ -77,11 +108,9 @@ def sign(folder: Path, statement: Any) -> None:
 
 
 @pytest.mark.parametrize("format_", FORMATS)
-def test_the_statement_lists_actual_names(
-    format_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_statement_lists_actual_names(format_: str, published: Published) -> None:
     """Each with its scope, what was done to it, and the rule of the policy that released it."""
-    folder = published(tmp_path, format_, monkeypatch)
+    folder = published(format_)
     listed = statement_of(folder)["predicate"].get("released", [])
     found = {item["name"]: (item["scope"], item["treatment"], item["rule"]) for item in listed}
     expected = {
@@ -96,11 +125,11 @@ def test_the_statement_lists_actual_names(
     assert cloakwork.verify(folder).checks
 
 
-def test_the_report_prints_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_report_prints_them(published: Published) -> None:
     """Exposed columns by their actual names, too."""
     from cloakwork.report.render import render
 
-    folder = published(tmp_path, "xes", monkeypatch)
+    folder = published("xes")
     page = render(folder, "public", "html")
     assert "case:age" in page and "^ward$" in page and "private" not in page
 
@@ -108,12 +137,12 @@ def test_the_report_prints_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("format_", FORMATS)
 @pytest.mark.parametrize("change", ["less", "more", "other"])
 def test_a_list_that_is_not_the_files_fails(
-    format_: str, change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    format_: str, change: str, published: Published
 ) -> None:
     """Whatever the signer lists, the file is looked at: one name less, one more, one under another
     rule.
     """
-    folder = published(tmp_path, format_, monkeypatch)
+    folder = published(format_)
     statement = statement_of(folder)
     listed = statement["predicate"].setdefault(
         "released", [{"name": "case:age", "scope": "case", "rule": "*"}]
@@ -133,14 +162,12 @@ def test_a_list_that_is_not_the_files_fails(
 
 
 @pytest.mark.parametrize("format_", FORMATS)
-def test_a_column_that_the_plan_drops_fails(
-    format_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_column_that_the_plan_drops_fails(format_: str, published: Published) -> None:
     """A log that holds what no rule releases is found, though the signer signs and lists it."""
     from cloakwork.log.formats import read_log, write_log
     from cloakwork.publishing.statement import file_digest
 
-    folder = published(tmp_path, format_, monkeypatch)
+    folder = published(format_)
     path = folder / f"log.{format_}"
     log = read_log(path, timeless=True)
     more = EventLog(
@@ -158,16 +185,13 @@ def test_a_column_that_the_plan_drops_fails(
     assert any("no rule of the plan releases 'note'" in line for line in failed.value.mismatches)
 
 
-def test_an_attribute_that_the_log_lacks_is_not_stated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_attribute_that_the_log_lacks_is_not_stated(tmp_path: Path) -> None:
     """A misspelt name in the policy once stood in the signed statement as a column of the
     release.
     """
     misspelt = POLICY.replace('    "note"', '    "diagnosiss": {treatment: keep}\n    "note"')
     misspelt = misspelt.replace('expose: {"', 'expose: {"diagnosiss": "for a test of names", "')
-    monkeypatch.setattr(f"{__name__}.POLICY", misspelt)
-    folder = published(tmp_path, "csv", monkeypatch)
+    folder = released(misspelt.replace("FORMAT", "csv"), tmp_path)
     predicate = statement_of(folder)["predicate"]
     assert "diagnosiss" not in {item["column"] for item in predicate["exposed"]}
     assert "*" in {item["column"] for item in predicate["exposed"]}

@@ -4,6 +4,7 @@ foreign word is believed.
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,27 +16,13 @@ from cloakwork.errors import CloakworkError, PlanUnsound
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan, prove
 from cloakwork.plan.policies import load_shipped
-from conftest import EXAMPLES
-
-
-@pytest.fixture(scope="module")
-def first_release(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A release of the shipped example, in a folder beside the home of its key."""
-    folder = tmp_path_factory.mktemp("wording")
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("CLOAKWORK_HOME", str(folder / "home"))
-        plan = make_plan(load_shipped("kanon-dp-timestamps"))
-        ledger = f"sqlite:///{folder / 'ledger.db'}"
-        release = cloakwork.apply(plan, EXAMPLES / "hospital.xes.gz", ledger=ledger)
-        cloakwork.publish(release, folder / "out")
-    return folder
+from made_releases import MadeRelease
 
 
 @pytest.fixture
-def released(first_release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the release, signed with the user's own key."""
-    monkeypatch.setenv("CLOAKWORK_HOME", str(first_release / "home"))
-    return shutil.copytree(first_release / "out", tmp_path / "out")
+def released(release_of: Callable[[str], MadeRelease], tmp_path: Path) -> Path:
+    """A copy of a release of the shipped example, signed with the user's own key."""
+    return shutil.copytree(release_of("kanon-dp-timestamps").folder, tmp_path / "out")
 
 
 def reworded(monkeypatch: pytest.MonkeyPatch) -> None:

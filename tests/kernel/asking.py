@@ -17,6 +17,7 @@ from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.profile import ProfileParams, measure_profile
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import reproducible
+from conftest import in_long_form
 from kernel.gaps import MeasuresGaps, NoParams, universe, with_columns
 from kernel.small import Silent, all_variants, measured
 
@@ -167,19 +168,21 @@ OPTIONS = {
     "variants/libra": ({"samples": 3, "rate": 0.5},),
     "dfg/laplace": ({"most_steps": 2},),
 }
-NETWORKS = {"steps": 1, "hidden": 1}
-OPTIONS |= dict.fromkeys(
-    ("variants/travag", "variants/ddpm"), (NETWORKS, NETWORKS | {"domain": [["a", "b"], ["z"]]})
-)
+SMALL = {"steps": 1, "hidden": 1}
+OF_DOMAIN = SMALL | {"domain": [["a", "b"], ["z"]]}
+NETWORKS = {
+    "variants/transformer": ({"steps": 1, "width": 0, "places": 8},),
+    "variants/travag": (OF_DOMAIN, *in_long_form(SMALL)),
+    "variants/ddpm": (SMALL, *in_long_form(OF_DOMAIN)),
+}
+"""A network of the usual size takes its time, and asks nothing else than a small one."""
 
 
 def offered(name):
     """Parameters of a mechanism, with the facts that they are for."""
     mechanism = catalogue()[name]
     for facts in ALL_FACTS:
-        # A network of the usual size takes its time, and asks nothing else than a small one.
-        own = OPTIONS.get(name, ())
-        for options in own if NETWORKS in own else ({}, *own):
+        for options in NETWORKS.get(name) or ({}, *OPTIONS.get(name, ())):
             offer = mechanism.offer(BUDGET, facts, options)
             if isinstance(offer, Offer):
                 yield offer.params, facts
