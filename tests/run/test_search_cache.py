@@ -23,6 +23,7 @@ from cloakwork.log.eventlog import CASE_ID, EventLog
 from cloakwork.log.formats import read_log
 from cloakwork.mechanisms.aggregates import VariantCounts
 from cloakwork.mechanisms.kanon.auto import Auto, AutoParams
+from cloakwork.mechanisms.kanon.deadline import Deadline
 from cloakwork.mechanisms.kanon.family import Anonymiser
 from cloakwork.mechanisms.kanon.optimal import Optimal, OptimalParams
 from cloakwork.mechanisms.kanon.pretsa import Pretsa, PretsaParams
@@ -469,14 +470,14 @@ def test_which_cases_move_is_drawn_anew(
     log = log_of([["a", "b"]] * 12 + [["a", "c"]] * 3)
 
     def solve(
-        self: Auto, params: AutoParams, problem: KAnonymityProblem
-    ) -> tuple[Solution, Mapping[str, JsonValue]]:
+        self: Auto, params: AutoParams, problem: KAnonymityProblem, deadline: Deadline
+    ) -> Solution:
         # One case moves where k = 4 needs one more.
         from cloakwork.mechanisms.kanon.problem import Assignment
 
         columns = pl.DataFrame({"s": [0, 0, 1], "t": [0, 1, 1], "n": [11, 1, 3]})
         assignment = Assignment(*(columns[name].to_numpy() for name in "stn"))
-        return Solution(assignment, None, "made by hand"), {}
+        return Solution(assignment, None, "made by hand")
 
     monkeypatch.setattr(Auto, "solve", solve)
     decisions = [

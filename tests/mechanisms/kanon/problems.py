@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from cloakwork.base.facts import Facts
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.log.formats import read_log
+from cloakwork.log.sequences import EditDistances, Metric
 from cloakwork.mechanisms.aggregates import VariantCounts
 from cloakwork.mechanisms.kanon.family import Anonymiser
 from cloakwork.mechanisms.kanon.problem import (
@@ -26,13 +28,29 @@ from conftest import SHARED
 from contracts.sample_logs import courses_of, log_of
 
 
+def problem_of(
+    texts: Sequence[str],
+    cases: Sequence[int],
+    k: int,
+    scope: Scope,
+    metric: Metric = "levenshtein",
+) -> KAnonymityProblem:
+    """The problem of ``texts`` (distinct, in any order); each case counts one toward k."""
+    of_text = dict(sorted(zip(texts, cases, strict=True)))
+    counts, ascending = np.array(list(of_text.values()), np.int64), tuple(of_text)
+    return KAnonymityProblem(ascending, counts, counts, k, scope, EditDistances(ascending, metric))
+
+
+def solved(mechanism: Anonymiser[Any], params: Any, problem: KAnonymityProblem) -> Solution:
+    """What it finds in the time that ``params`` allow, from now on."""
+    return mechanism.solve(params, problem, params.start_clock())
+
+
 def random_problem(variants: int, k: int, scope: Scope = "variants") -> KAnonymityProblem:
     """Far too many variants to try everything: sequences that share a little."""
     dice = random.Random(7)
     texts = {"".join(dice.choices("abcdefgh", k=dice.randint(4, 14))) for _ in range(variants)}
-    return KAnonymityProblem.of(
-        sorted(texts), [dice.choice([1, 1, 1, 2, 5]) for _ in texts], k, scope
-    )
+    return problem_of(sorted(texts), [dice.choice([1, 1, 1, 2, 5]) for _ in texts], k, scope)
 
 
 def real_summary(name: str) -> pl.DataFrame:

@@ -17,7 +17,7 @@ from cloakwork.mechanisms.kanon.problem import (
     problem_from_histogram,
 )
 from cloakwork.mechanisms.kanon.whole_variants import MoveCosts
-from mechanisms.kanon.problems import check_solution, real_summary, released
+from mechanisms.kanon.problems import check_solution, problem_of, real_summary, released, solved
 from properties.oracle import least_cost
 
 A_STAR = AStar()
@@ -29,9 +29,7 @@ def hard() -> KAnonymityProblem:
     up to k evenly.
     """
     texts = [f"{number * 37 % 1024:010b}" for number in range(1, 41)]
-    return KAnonymityProblem.of(
-        texts, [2 + number * number % 3 for number in range(40)], 7, "variants"
-    )
+    return problem_of(texts, [2 + number * number % 3 for number in range(40)], 7, "variants")
 
 
 @pytest.mark.parametrize(("scope", "least"), [("prefixes", 26), ("variants", 30)])
@@ -41,7 +39,7 @@ def test_the_papers_optimum_is_found_and_proved(scope: Scope, least: int) -> Non
     """
     summary = real_summary("receipt").filter(pl.col(CASES) > 1)
     problem, _ = problem_from_histogram(summary, 4, scope, "levenshtein")
-    solution, _ = A_STAR.solve(AStarParams(k=4, scope=scope), problem)
+    solution = solved(A_STAR, AStarParams(k=4, scope=scope), problem)
     assert least == edit_cost(problem, solution.assignment) == solution.bound
     assert solution.stop_reason == "no whole variants can be moved at less cost"
 
@@ -63,12 +61,12 @@ def test_stopped_by_the_clock_it_hands_back_a_log_and_a_bound() -> None:
     finds.
     """
     problem = hard()
-    stopped, _ = A_STAR.solve(AStarParams(k=7, seconds=1e-9), problem)
+    stopped = solved(A_STAR, AStarParams(k=7, seconds=1e-9), problem)
     assert stopped.stop_reason == "the time was used up"
-    ended, more = A_STAR.solve(AStarParams(k=7), problem)
+    ended = solved(A_STAR, AStarParams(k=7), problem)
     least = edit_cost(problem, ended.assignment)
     assert ended.bound == least
-    assert isinstance(more["states"], int)
+    assert isinstance(ended.figures["states"], int)
     assert stopped.bound is not None
     assert stopped.bound <= least <= check_solution(problem, stopped)
 
@@ -78,7 +76,7 @@ def test_stopped_by_memory_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = hard()
     monkeypatch.setattr(f"{MODULE}.FIRST_STEPS", 1)
     monkeypatch.setattr(f"{MODULE}.MIB", 1)
-    solution, _ = A_STAR.solve(AStarParams(k=7, memory=1), problem)
+    solution = solved(A_STAR, AStarParams(k=7, memory=1), problem)
     assert solution.stop_reason == "the memory was used up"
     assert solution.bound is not None
     assert solution.bound < edit_cost(problem, solution.assignment)
@@ -96,7 +94,7 @@ def test_an_interrupt_is_not_held_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"{MODULE}.FIRST_STEPS", 1)
     monkeypatch.setattr("cloakwork.mechanisms.kanon.deadline.SECONDS_BETWEEN_MESSAGES", -1.0)
     with progress.heard_by(hear), pytest.raises(KeyboardInterrupt):
-        A_STAR.solve(AStarParams(k=7), hard())
+        solved(A_STAR, AStarParams(k=7), hard())
 
 
 def test_a_case_may_leave_the_class_that_its_variant_is() -> None:
@@ -104,8 +102,8 @@ def test_a_case_may_leave_the_class_that_its_variant_is() -> None:
     stays.
     """
     texts, cases = ("aa", "ab", "bb", "bc"), (3, 1, 2, 1)
-    problem = KAnonymityProblem.of(texts, cases, 3, "variants")
-    solution, _ = A_STAR.solve(AStarParams(k=3), problem)
+    problem = problem_of(texts, cases, 3, "variants")
+    solution = solved(A_STAR, AStarParams(k=3), problem)
     assert edit_cost(problem, solution.assignment) == least_cost(texts, cases, cases, 3, "variants")
 
 
@@ -115,7 +113,7 @@ def test_eight_forbidden_children_are_no_gain() -> None:
     Eight times the cost that stands for what is forbidden exceeds int64.
     """
     texts = ("a", *(f"a{letter}" for letter in "bcdefghi"))
-    problem = KAnonymityProblem.of(texts, [2] + [1] * 8, 2, "prefixes")
+    problem = problem_of(texts, [2] + [1] * 8, 2, "prefixes")
     relaxation = Relaxation(MoveCosts.of(problem, "kanon/a-star"))
     everything_stays = np.eye(len(texts), dtype=bool), np.ones(len(texts), bool)
     nothing_forbidden = np.ones((len(texts), len(texts)), bool), np.zeros(len(texts), bool)

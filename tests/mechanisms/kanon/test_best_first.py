@@ -10,10 +10,17 @@ from cloakwork.errors import MechanismError
 from cloakwork.mechanisms.aggregates import CASES
 from cloakwork.mechanisms.kanon import deadline, whole_variants
 from cloakwork.mechanisms.kanon.best_first import BestFirst, BestFirstParams, search_best_first
-from cloakwork.mechanisms.kanon.problem import KAnonymityProblem, problem_from_histogram
+from cloakwork.mechanisms.kanon.problem import problem_from_histogram
 from cloakwork.mechanisms.kanon.whole_variants import MoveCosts
 from conftest import in_long_form
-from mechanisms.kanon.problems import check_solution, decided, real_summary, released
+from mechanisms.kanon.problems import (
+    check_solution,
+    decided,
+    problem_of,
+    real_summary,
+    released,
+    solved,
+)
 
 BEST_FIRST = BestFirst()
 
@@ -32,7 +39,7 @@ REFERENCE = {
 
 def greedy_end(texts: dict[str, int], k: int) -> dict[str, str]:
     """On which variant the greedy search alone leaves each variant."""
-    problem = KAnonymityProblem.of(list(texts), list(texts.values()), k, "variants")
+    problem = problem_of(list(texts), list(texts.values()), k, "variants")
     target = search_best_first(MoveCosts.of(problem, "kanon/best-first"))
     return {text: problem.texts[place] for text, place in zip(problem.texts, target, strict=True)}
 
@@ -62,7 +69,7 @@ def test_prefixes_need_no_mass_where_an_extension_has_it() -> None:
 
 def test_a_move_can_make_another_prefix_violate() -> None:
     """When ab leaves, a alone is one case short; the search goes on until nothing violates."""
-    problem = KAnonymityProblem.of(["a", "ab", "bbb"], [2, 1, 9], 3, "prefixes")
+    problem = problem_of(["a", "ab", "bbb"], [2, 1, 9], 3, "prefixes")
     costs = MoveCosts.of(problem, "kanon/best-first")
     assert costs.is_k_anonymous(search_best_first(costs))
 
@@ -84,9 +91,7 @@ def test_too_many_variants_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("words", ["still below k", "improving an answer"])
 def test_an_interrupt_is_not_held_up(monkeypatch: pytest.MonkeyPatch, words: str) -> None:
     """It passes through the greedy search and through the improvement as it came."""
-    problem = KAnonymityProblem.of(
-        [f"{number:06b}" for number in range(40)], [1] * 40, 5, "variants"
-    )
+    problem = problem_of([f"{number:06b}" for number in range(40)], [1] * 40, 5, "variants")
 
     def stop(message: str) -> None:
         if words in message:
@@ -94,7 +99,7 @@ def test_an_interrupt_is_not_held_up(monkeypatch: pytest.MonkeyPatch, words: str
 
     monkeypatch.setattr(deadline, "SECONDS_BETWEEN_MESSAGES", -1.0)
     with progress.heard_by(stop), pytest.raises(KeyboardInterrupt):
-        BEST_FIRST.solve(BestFirstParams(k=5), problem)
+        solved(BEST_FIRST, BestFirstParams(k=5), problem)
 
 
 @pytest.mark.parametrize("name", REFERENCE)
@@ -105,5 +110,5 @@ def test_distances_of_the_reference_are_reached(name: str) -> None:
     summary = real_summary(name).filter(pl.col(CASES) > 1)
     for k, reference in zip((4, 8, 16, 32, 64), REFERENCE[name], strict=True):
         problem, _ = problem_from_histogram(summary, k, "prefixes", "levenshtein")
-        solution, _ = BEST_FIRST.solve(BestFirstParams(k=k, scope="prefixes"), problem)
+        solution = solved(BEST_FIRST, BestFirstParams(k=k, scope="prefixes"), problem)
         assert check_solution(problem, solution) <= (reference or 10**9)

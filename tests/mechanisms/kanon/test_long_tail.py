@@ -19,7 +19,7 @@ from cloakwork.mechanisms.kanon.problem import (
     KAnonymityProblem,
     Scope,
 )
-from mechanisms.kanon.problems import StepClock, check_solution, random_problem
+from mechanisms.kanon.problems import StepClock, check_solution, problem_of, random_problem
 
 
 @pytest.fixture
@@ -35,17 +35,15 @@ def test_many_variants_have_an_answer_and_a_bound_the_same_each_time(scope: Scop
     """By the optimal search block by block alone; the report says how it was proved."""
     problem = random_problem(120, 4, scope)
     params = AutoParams(k=4, scope=scope, seconds=0.2)
-    (one, figures), (other, _) = (
-        Auto().solve_within(params, problem, Deadline()) for _ in range(2)
-    )
+    one, other = (Auto().solve(params, problem, Deadline()) for _ in range(2))
     cost = check_solution(problem, one)
     assert 0 < (one.bound or 0) < cost
     assert np.array_equal(one.assignment.target, other.assignment.target)
-    assert figures["algorithm"] == "kanon/optimal"
-    assert figures["others"] == {}
+    assert one.figures["algorithm"] == "kanon/optimal"
+    assert one.figures["others"] == {}
     assert "the time was used up" not in one.stop_reason
-    _, told = Optimal().solve_within(OptimalParams(k=4, seconds=1), problem, Deadline())
-    assert "edits apart" in str(told["bound_proved"])
+    told = Optimal().solve(OptimalParams(k=4, seconds=1), problem, Deadline())
+    assert "edits apart" in str(told.figures["bound_proved"])
 
 
 def test_what_is_compared_follows_from_size_and_seconds() -> None:
@@ -53,12 +51,10 @@ def test_what_is_compared_follows_from_size_and_seconds() -> None:
     short = random_problem(40, 4)
     assert long_tail.compares_all_pairs(short, 0.001)
     texts = [f"{number:x}" for number in range(1001)]
-    many = KAnonymityProblem.of(texts, [1] * 1001, 2, "variants")
+    many = problem_of(texts, [1] * 1001, 2, "variants")
     assert not long_tail.compares_all_pairs(many, 1.0)
     assert long_tail.compares_all_pairs(many, 1.1)
-    too_many = KAnonymityProblem.of(
-        [f"{number:x}" for number in range(6001)], [1] * 6001, 2, "variants"
-    )
+    too_many = problem_of([f"{number:x}" for number in range(6001)], [1] * 6001, 2, "variants")
     assert not long_tail.compares_all_pairs(too_many, 86_400)
 
 
@@ -73,7 +69,7 @@ def test_whenever_the_time_is_over_there_is_an_answer(scope: Scope, looks: int) 
         (Auto(), AutoParams(k=4, scope=scope)),
     ):
         deadline = Deadline(looks / 1000, StepClock(0.001))
-        solution, _ = mechanism.solve_within(params, problem, deadline)
+        solution = mechanism.solve(params, problem, deadline)
         check_solution(problem, solution)
 
 
@@ -82,18 +78,18 @@ def test_what_has_no_answer_yet_says_so() -> None:
     problem = random_problem(60, 4)
     over = Deadline.after(0)
     with pytest.raises(OutOfTime):
-        BestFirst().solve_within(BestFirstParams(k=4), problem, over)
+        BestFirst().solve(BestFirstParams(k=4), problem, over)
     with pytest.raises(OutOfTime):
-        Pretsa().solve_within(PretsaParams(k=4), problem, over)
+        Pretsa().solve(PretsaParams(k=4), problem, over)
 
 
 def test_where_one_algorithm_is_allowed_it_runs_to_its_end() -> None:
     """A policy that allows PRETSA alone gets its answer, later than it asked for."""
     problem = random_problem(60, 4)
     params = AutoParams(k=4, among=("kanon/pretsa",))
-    solution, figures = Auto().solve_within(params, problem, Deadline.after(0))
+    solution = Auto().solve(params, problem, Deadline.after(0))
     check_solution(problem, solution)
-    assert figures["algorithm"] == "kanon/pretsa"
+    assert solution.figures["algorithm"] == "kanon/pretsa"
 
 
 def some_problem(seed: int, metric: Metric) -> KAnonymityProblem:
@@ -101,7 +97,7 @@ def some_problem(seed: int, metric: Metric) -> KAnonymityProblem:
     dice = random.Random(seed)
     texts = {"", chr(0), chr(0x10FFFF)}
     texts |= {"".join(dice.choices("abc", k=dice.randint(0, 9))) for _ in range(60)}
-    return KAnonymityProblem.of(sorted(texts), [1] * len(texts), 2, "variants", metric)
+    return problem_of(sorted(texts), [1] * len(texts), 2, "variants", metric)
 
 
 @pytest.mark.parametrize("metric", ["levenshtein", "indel"])

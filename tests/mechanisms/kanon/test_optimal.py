@@ -47,7 +47,13 @@ from cloakwork.noise import secret
 from conftest import in_long_form, runs
 from contracts.sample_logs import courses_of, log_of
 from guarantees.measuring import require
-from mechanisms.kanon.problems import check_solution, random_problem, real_summary
+from mechanisms.kanon.problems import (
+    check_solution,
+    problem_of,
+    random_problem,
+    real_summary,
+    solved,
+)
 from properties.oracle import least_cost
 
 OPTIMAL = Optimal()
@@ -78,7 +84,7 @@ def test_receipt_without_its_unique_variants(
     for k, least in optima.items():
         problem, _ = problem_from_histogram(summary, k, scope, "levenshtein")
         params = OptimalParams(k=k, scope=scope, split_cases=split_cases)
-        solution, _ = OPTIMAL.solve(params, problem)
+        solution = solved(OPTIMAL, params, problem)
         assert solution.stop_reason == "proved optimal"
         assert check_solution(problem, solution) == least
 
@@ -87,8 +93,8 @@ def test_an_open_variant_may_send_its_own_cases_elsewhere() -> None:
     """The six around mm gather there, which costs 6; mm's own case is the sixth that mdm needs: 1
     more, and no less will do.
     """
-    problem = KAnonymityProblem.of(["mm", "am", "mb", "mmc", "mdm"], [1, 2, 2, 2, 5], 6, "variants")
-    solution, _ = OPTIMAL.solve(OptimalParams(k=6), problem)
+    problem = problem_of(["mm", "am", "mb", "mmc", "mdm"], [1, 2, 2, 2, 5], 6, "variants")
+    solution = solved(OPTIMAL, OptimalParams(k=6), problem)
     target = {
         problem.texts[row]: problem.texts[solution.assignment.target[row]] for row in range(5)
     }
@@ -132,17 +138,17 @@ def test_short_of_time_it_says_how_far_it_came(
     problem, heard = random_problem(120, 8, scope), list[str]()
     params = OptimalParams(k=8, scope=scope, split_cases=split_cases, seconds=0.3)
     with heard_by(heard.append):
-        solution, figures = OPTIMAL.solve(params, problem)
+        solution = solved(OPTIMAL, params, problem)
     assert solution.bound is not None
     assert solution.bound < check_solution(problem, solution)
     assert solution.stop_reason.startswith("stopped at 0.3 s, within ")
-    assert figures["bound_in_whole_numbers"] <= solution.bound  # type: ignore[operator]
+    assert solution.figures["bound_in_whole_numbers"] <= solution.bound  # type: ignore[operator]
     assert re.fullmatch(r"optimal: [\d,]+ edits, at most .*% above the least possible", heard[-1])
 
 
 def test_near_enough_is_enough() -> None:
     """With a generous gap it stops early and says so."""
-    solution, _ = OPTIMAL.solve(OptimalParams(k=4, gap=0.5), random_problem(60, 4))
+    solution = solved(OPTIMAL, OptimalParams(k=4, gap=0.5), random_problem(60, 4))
     assert solution.stop_reason.startswith("near enough: within ")
 
 
@@ -163,7 +169,7 @@ def test_ctrl_c_goes_through(busy: str) -> None:
                 signal.setitimer(signal.ITIMER_REAL, 0.3)
                 program.solve(120)
             signal.setitimer(signal.ITIMER_REAL, 0.3)
-            OPTIMAL.solve(OptimalParams(k=16, seconds=120), problem)
+            solved(OPTIMAL, OptimalParams(k=16, seconds=120), problem)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -270,7 +276,7 @@ def test_optimal_is_what_trying_everything_finds(scope: Scope, kind: str) -> Non
     """Exactly the least cost, proved, and never below what dual prices alone prove."""
     for problem, least in feasible_problems(scope, kind):
         params = OptimalParams(k=problem.k, scope=scope, split_cases=kind == "split")
-        solution, _ = OPTIMAL.solve(params, problem)
+        solution = solved(OPTIMAL, params, problem)
         assert least == edit_cost(problem, solution.assignment) == solution.bound
         assert solution.stop_reason == "proved optimal"
         assert (smallest_class(problem, solution.assignment) or problem.k) >= problem.k

@@ -14,7 +14,6 @@ from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
 from cloakwork.mechanisms.kanon.rewriting import (
     ASSIGNMENT_SCHEMA,
     RANKS,
-    RowsOfCases,
     SplitCases,
     case_rewriter,
     with_drawn_cases,
@@ -169,13 +168,9 @@ def test_ranks_are_of_the_order_of_the_log() -> None:
     of_batches = pl.concat([aggregate.of(batch) for batch in batches])
     assert_frame_equal(aggregate.merge(of_batches), found)
     ranks = [[1, 2, 5], None, [2], [0], [0, 1], [3, 4]]
-    rows = RowsOfCases.of(ASSIGNMENT.with_columns(pl.Series(RANKS, ranks)), found)
-    assert rows is not None
-    asked = [10, 0, 2, 9, 4, 7, 8, 3, 6]
-    of_cases = rows.of_cases(np.array(asked))
-    assert of_cases is not None
-    assert of_cases.tolist() == [0, 3, 0, 5, 0, 5, 2, 4, 4]
-    assert rows.of_cases(np.array([1])) is None
+    released = applied(ASSIGNMENT.with_columns(pl.Series(RANKS, ranks)), log)
+    ends = ["b", "b", "a", "a", "a", "b", "a", "c", "", "c", "a"]
+    assert ["".join(course) for course in courses_of(released)] == ends
 
 
 def test_a_summary_has_the_cases_of_split_variants_alone() -> None:

@@ -27,7 +27,7 @@ from cloakwork.mechanisms.kanon.whole_variants import (
     repair_to_k_anonymous,
 )
 from conftest import runs
-from mechanisms.kanon.problems import check_solution
+from mechanisms.kanon.problems import check_solution, problem_of, solved
 from properties.oracle import least_cost
 
 SCOPES = pytest.mark.parametrize("scope", ["variants", "prefixes"])
@@ -37,7 +37,7 @@ def test_distances_that_do_not_fit_are_refused() -> None:
     """Rather than counted too low."""
     with pytest.raises(MechanismError, match="the log holds a longer one"):
         MoveCosts.of(
-            KAnonymityProblem.of(["a" * 40_000, "b" * 40_000], [2, 2], 2, "variants"),
+            problem_of(["a" * 40_000, "b" * 40_000], [2, 2], 2, "variants"),
             "kanon/best-first",
         )
 
@@ -45,7 +45,7 @@ def test_distances_that_do_not_fit_are_refused() -> None:
 @SCOPES
 def test_the_improvement_finds_what_the_greedy_search_missed(scope: Scope) -> None:
     """From everything on one variant back to three classes."""
-    problem = KAnonymityProblem.of(["aaa", "aab", "bbb", "bbc", "ccc"], [3, 1, 3, 1, 3], 3, scope)
+    problem = problem_of(["aaa", "aab", "bbb", "bbc", "ccc"], [3, 1, 3, 1, 3], 3, scope)
     costs = MoveCosts.of(problem, "kanon/best-first")
     start = np.zeros(5, np.int64)
     better = improve_by_hill_climbing(costs, start)
@@ -83,7 +83,7 @@ def optimum(problem: KAnonymityProblem) -> int | None:
 def test_a_star_finds_and_proves_the_optimum(data: st.DataObject, scope: Scope) -> None:
     """Its distance and its bound are the least of all ways to move whole variants."""
     problem = data.draw(problems(scope))
-    solution, _ = AStar().solve(AStarParams(k=problem.k, scope=scope), problem)
+    solution = solved(AStar(), AStarParams(k=problem.k, scope=scope), problem)
     assert optimum(problem) == solution.bound == edit_cost(problem, solution.assignment)
     check_solution(problem, solution)
 
@@ -166,6 +166,6 @@ def test_its_rule_is_the_judges(data: st.DataObject, scope: Scope) -> None:
 def test_bounds_hold_where_mass_is_counted_in_larger_units(scope: Scope) -> None:
     """A k far above the units of the dynamic programme: the optimum is still found and proved."""
     texts, cases = ("a", "ab", "abc", "b", "cb"), (700, 310, 655, 401, 299)
-    problem = KAnonymityProblem.of(texts, cases, 1000, scope)
-    solution, _ = AStar().solve(AStarParams(k=1000, scope=scope), problem)
+    problem = problem_of(texts, cases, 1000, scope)
+    solution = solved(AStar(), AStarParams(k=1000, scope=scope), problem)
     assert optimum(problem) == solution.bound == edit_cost(problem, solution.assignment)

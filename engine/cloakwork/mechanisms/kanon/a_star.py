@@ -33,7 +33,7 @@ from itertools import count
 from typing import Annotated, ClassVar, Final
 
 import numpy as np
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from cloakwork.base.arrays import Bools, Floats, Ints
 from cloakwork.mechanisms.base import Theorem
@@ -134,12 +134,12 @@ class AStar(Anonymiser[AStarParams]):
     )
     Params = AStarParams
 
-    def solve_within(
+    def solve(
         self,
         params: AStarParams,
         problem: KAnonymityProblem,
         deadline: Deadline,
-    ) -> tuple[Solution, Mapping[str, JsonValue]]:
+    ) -> Solution:
         """Start from kanon/best-first's answer; prove it, or improve it, within ``seconds`` and
         ``memory``. Where the time does not suffice for that answer, from one made block by block.
         """
@@ -152,8 +152,8 @@ class AStar(Anonymiser[AStarParams]):
         search = _AStarSearch(costs, start, deadline)
         stop_reason = search.run(params.memory)
         bound = min(search.cost, search.least_bound)
-        solution = Solution(Assignment.of_targets(problem, search.target), bound, stop_reason)
-        return solution, {"states": search.expanded}
+        assignment = Assignment.of_targets(problem, search.target)
+        return Solution(assignment, bound, stop_reason, {"states": search.expanded})
 
 
 @dataclass(frozen=True, slots=True)

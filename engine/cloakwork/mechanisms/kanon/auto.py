@@ -135,17 +135,51 @@ class Auto(Anonymiser[AutoParams]):
         names = ", ".join(name.removeprefix("kanon/") for name in params.among)
         return f", by the best of {names} within {params.seconds:g} s"
 
-    def solve_within(
+    def solve(
         self,
         params: AutoParams,
         problem: KAnonymityProblem,
         deadline: Deadline,
-    ) -> tuple[Solution, Mapping[str, JsonValue]]:
-        """The best answer that was found; which, why, and what the others would have changed."""
-        tried = _try_algorithms(params, problem, deadline)
-        distances = {
-            name: edit_cost(problem, solution.assignment) for name, solution in tried.items()
+    ) -> Solution:
+        """The best answer that was found; which, why, and what the others would have changed.
+
+        Each algorithm that a problem of this size allows in this time is tried, as long as time is
+        left; at least one of them. Those that only compare have a share of the time; what they have
+        not found by then is left out. ``kanon/optimal`` alone ends in time however many variants
+        there are.
+        """
+        variants = len(problem.texts)
+        compares_all = compares_all_pairs(problem, params.seconds)
+        is_applicable = {
+            "kanon/pretsa": compares_all,
+            "kanon/best-first": compares_all,
+            "kanon/a-star": compares_all and variants <= A_STAR_VARIANTS,
+            "kanon/optimal": True,
         }
+        allowed = [name for name in params.among if is_applicable[name]] or params.among[:1]
+        tried: dict[str, Solution] = {}
+        distances: dict[str, int] = {}
+        for name in allowed:
+            is_last = name == allowed[-1]
+            if tried and deadline.is_over:
+                break
+            share = deadline if is_last else deadline.share(TIME_SHARES[name])
+            # Somebody must answer: the last one has no other to rely on, whatever the time.
+            if is_last and not tried and name not in WITH_TIME_LIMIT:
+                share = Deadline()
+            delegate = DELEGATES[name]
+            # It has those of the options that it knows; the seconds are those of the whole: what
+            # the size allows does not depend on what others took.
+            shared = AutoParams.model_fields.keys() & delegate.Params.model_fields.keys()
+            own = delegate.Params.model_validate({each: getattr(params, each) for each in shared})
+            try:
+                tried[name] = delegate.solve(own, problem, share)
+            except OutOfTime:
+                say(f"{name}: stopped without an answer")
+                continue
+            distances[name] = edit_cost(problem, tried[name].assignment)
+            say(f"{name}: {distances[name]:,} edits")
+
         # Of equal distances the later algorithm's, since it proves more.
         chosen = min(reversed(tried), key=distances.__getitem__)
         # Where cases may split, a bound on moves of whole variants says nothing.
@@ -155,8 +189,6 @@ class Auto(Anonymiser[AutoParams]):
             if solution.bound is not None and (name == "kanon/optimal" or not params.split_cases)
         ]
         bound = max(bounds, default=None)
-        best = tried[chosen]
-        others: dict[str, JsonValue] = {name: distances[name] for name in tried if name != chosen}
         gap = relative_gap(distances[chosen], bound)
         if gap is None:
             how_good = "that changes least was kept; nothing is proved about better ones"
@@ -165,55 +197,11 @@ class Auto(Anonymiser[AutoParams]):
         else:
             more = f"{100 * gap:.2g}" if gap < 1 else f"{100 * gap:,.0f}"
             how_good = f"kept changes at most {more}% more than the least possible"
-        names = ", ".join(tried)
-        return Solution(best.assignment, bound, best.stop_reason), {
+        figures: dict[str, JsonValue] = {
             "algorithm": chosen,
-            "why": f"{len(problem.texts):,} variants and {params.seconds:g} s allow {names}; "
+            "why": f"{variants:,} variants and {params.seconds:g} s allow {', '.join(tried)}; "
             f"the one {how_good}",
-            "others": others,
+            "others": {name: distances[name] for name in tried if name != chosen},
         }
-
-
-def _try_algorithms(
-    params: AutoParams,
-    problem: KAnonymityProblem,
-    deadline: Deadline,
-) -> dict[str, Solution]:
-    """What each algorithm finds that a problem of this size allows in this time, as long as time is
-    left; at least one of them.
-
-    Those that only compare have a share of the time; what they have not found by then is left out.
-    ``kanon/optimal`` alone ends in time however many variants there are.
-    """
-    variants = len(problem.texts)
-    compares_all = compares_all_pairs(problem, params.seconds)
-    is_applicable = {
-        "kanon/pretsa": compares_all,
-        "kanon/best-first": compares_all,
-        "kanon/a-star": compares_all and variants <= A_STAR_VARIANTS,
-        "kanon/optimal": True,
-    }
-    names = [name for name in params.among if is_applicable[name]] or params.among[:1]
-    tried: dict[str, Solution] = {}
-    for name in names:
-        is_last = name == names[-1]
-        if tried and deadline.is_over:
-            break
-        share = deadline if is_last else deadline.share(TIME_SHARES[name])
-        # Somebody must answer: the last one has no other to rely on, whatever the time.
-        if is_last and not tried and name not in WITH_TIME_LIMIT:
-            share = Deadline()
-        delegate = DELEGATES[name]
-        # It has those of the options that it knows; the seconds are those of the whole: what the
-        # size allows does not depend on what others took.
-        shared = AutoParams.model_fields.keys() & delegate.Params.model_fields.keys()
-        own_params = delegate.Params.model_validate(
-            {each: getattr(params, each) for each in shared}
-        )
-        try:
-            tried[name], _ = delegate.solve_within(own_params, problem, share)
-        except OutOfTime:
-            say(f"{name}: stopped without an answer")
-            continue
-        say(f"{name}: {edit_cost(problem, tried[name].assignment):,} edits")
-    return tried
+        best = tried[chosen]
+        return Solution(best.assignment, bound, best.stop_reason, figures)

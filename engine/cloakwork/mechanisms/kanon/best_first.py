@@ -2,11 +2,9 @@
 improvement of its end.
 """
 
-from collections.abc import Mapping
 from typing import ClassVar, Final
 
 import numpy as np
-from pydantic import JsonValue
 
 from cloakwork.base.arrays import Bools, Floats, Ints
 from cloakwork.mechanisms.base import Theorem
@@ -71,12 +69,12 @@ class BestFirst(Anonymiser[BestFirstParams]):
     )
     Params = BestFirstParams
 
-    def solve_within(
+    def solve(
         self,
         params: BestFirstParams,
         problem: KAnonymityProblem,
         deadline: Deadline,
-    ) -> tuple[Solution, Mapping[str, JsonValue]]:
+    ) -> Solution:
         """Search greedily, then improve; the report also tells the distance that the greedy search
         alone reached. Raises ``OutOfTime`` where ``deadline``, which ``kanon/auto`` may set, is
         over before the greedy search has ended.
@@ -87,8 +85,9 @@ class BestFirst(Anonymiser[BestFirstParams]):
         stop_reason = "no single change of a class made it better"
         if deadline.is_over:
             stop_reason = "the time was used up"
-        solution = Solution(Assignment.of_targets(problem, improved), None, stop_reason)
-        return solution, {"greedy_distance": costs.total_cost(greedy)}
+        assignment = Assignment.of_targets(problem, improved)
+        figures = {"greedy_distance": costs.total_cost(greedy)}
+        return Solution(assignment, None, stop_reason, figures)
 
 
 def search_best_first(costs: MoveCosts, deadline: Deadline = NO_LIMIT) -> Ints:

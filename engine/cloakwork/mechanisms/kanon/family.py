@@ -48,7 +48,7 @@ _UNFIT: Final = "the result of this search is no answer to this problem"
 
 
 class SearchResult(Frozen):
-    """A ``Solution``, and what else the internal report tells of the search.
+    """A ``Solution`` as plain data.
 
     ``source``, ``target``, ``cases``: an ``Assignment``. Variants are numbers, in the order of the
     problem: without the log they do not say which activities were done.
@@ -62,12 +62,8 @@ class SearchResult(Frozen):
     figures: dict[str, JsonValue]
 
     @classmethod
-    def of(
-        cls,
-        solution: Solution,
-        figures: Mapping[str, JsonValue],
-    ) -> "SearchResult":
-        """``solution`` as data, with ``figures`` beside it."""
+    def of(cls, solution: Solution) -> "SearchResult":
+        """``solution`` as data."""
         found = solution.assignment
         return cls(
             source=tuple(found.source.tolist()),
@@ -75,7 +71,7 @@ class SearchResult(Frozen):
             cases=tuple(found.cases.tolist()),
             bound=solution.bound,
             stop_reason=solution.stop_reason,
-            figures=dict(figures),
+            figures=dict(solution.figures),
         )
 
     def solution_of(self, problem: KAnonymityProblem) -> Solution:
@@ -105,7 +101,7 @@ class SearchResult(Frozen):
         smallest = smallest_class(problem, assignment)
         if smallest is not None and smallest < problem.k:
             raise ValueError(f"{_UNFIT}: a class of {smallest} is below k = {problem.k}")
-        return Solution(assignment, self.bound, self.stop_reason)
+        return Solution(assignment, self.bound, self.stop_reason, self.figures)
 
 
 REFUSED_KINDS: Final = {
@@ -165,10 +161,6 @@ class FamilyParams(Frozen):
         """When a search that begins now must end: after ``seconds``, where there is that option."""
         return Deadline.after(float(getattr(self, "seconds", math.inf)))
 
-    def problem_of(self, summary: pl.DataFrame) -> tuple[KAnonymityProblem, pl.Series]:
-        """What a variant histogram asks, as ``problem_from_histogram`` gives it."""
-        return problem_from_histogram(summary, self.k, self.scope, self.distance)
-
 
 P = TypeVar("P", bound=FamilyParams)
 _SET_BY_GOAL: Final = ("k", "scope", "unit")
@@ -192,24 +184,10 @@ class Anonymiser(Mechanism[P], Generic[P]):
     action: ClassVar[str] = "merge rare activity sequences"
 
     @abstractmethod
-    def solve_within(
-        self,
-        params: P,
-        problem: KAnonymityProblem,
-        deadline: Deadline,
-    ) -> tuple[Solution, Mapping[str, JsonValue]]:
-        """An answer to ``problem`` (feasible, at least one variant), and what else the internal
-        report should tell. ``deadline`` may be over when a search has ``seconds``; it then gives an
-        answer that takes n log n steps.
+    def solve(self, params: P, problem: KAnonymityProblem, deadline: Deadline) -> Solution:
+        """An answer to ``problem`` (feasible, at least one variant). ``deadline`` may be over when
+        a search has ``seconds``; it then gives an answer that takes n log n steps.
         """
-
-    def solve(
-        self,
-        params: P,
-        problem: KAnonymityProblem,
-    ) -> tuple[Solution, Mapping[str, JsonValue]]:
-        """``solve_within`` the time that ``params`` allow, from now on."""
-        return self.solve_within(params, problem, params.start_clock())
 
     def offer(
         self,
@@ -240,7 +218,17 @@ class Anonymiser(Mechanism[P], Generic[P]):
                 {**options, "k": goal.k, "scope": scope, "unit": unit}
             )
         except ValidationError as error:
-            return Refusal("misconfigured", self._option_fault(error))
+            fault = error.errors()[0]
+            name = ".".join(str(part) for part in fault["loc"])
+            reason = option_fault(error)
+            if fault["type"] == "extra_forbidden":
+                known = [each for each in self.Params.model_fields if each not in _SET_BY_GOAL]
+                reason = f"{reason}; it has {', '.join(known)}"
+            elif fault["type"] == "tuple_type":
+                reason = f"option {name}: input should be a list"
+            elif fault["type"] == "too_short":
+                reason = f"option {name}: the policy's lists of mechanisms allow none of it"
+            return Refusal("misconfigured", reason)
         shared = "activity sequence"
         if params.scope == "prefixes":
             shared = "beginning of an activity sequence"
@@ -250,18 +238,6 @@ class Anonymiser(Mechanism[P], Generic[P]):
             f"moves cases until every {shared} is shared by at least {goal.k} {sharers}"
             f"{self.describe_method(params)}",
         )
-
-    def _option_fault(self, error: ValidationError) -> str:
-        fault = error.errors()[0]
-        kind, name = fault["type"], ".".join(str(part) for part in fault["loc"])
-        if kind == "extra_forbidden":
-            known = [option for option in self.Params.model_fields if option not in _SET_BY_GOAL]
-            return f"{option_fault(error)}; it has {', '.join(known)}"
-        if kind == "tuple_type":
-            return f"option {name}: input should be a list"
-        if kind == "too_short":
-            return f"option {name}: the policy's lists of mechanisms allow none of it"
-        return option_fault(error)
 
     def describe_method(self, params: P) -> str:
         """How the algorithm goes about it, as the end of a sentence."""
@@ -289,12 +265,7 @@ class Anonymiser(Mechanism[P], Generic[P]):
             ),
         )
 
-    def decide(
-        self,
-        params: P,
-        summary: pl.DataFrame,
-        noise: Noise,
-    ) -> Decision:
+    def decide(self, params: P, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Say which cases of which variant become which: a table of ``source``, ``target``,
         ``cases``, and ``ranks`` where the cases of some variant are split.
 
@@ -307,7 +278,7 @@ class Anonymiser(Mechanism[P], Generic[P]):
         """The answer of ``solve``, measured; raises as ``decide`` does."""
         deadline = params.start_clock()
         begun = deadline.clock()
-        problem, _ = params.problem_of(summary)
+        problem, _ = problem_from_histogram(summary, params.k, params.scope, params.distance)
         # Measuring the answer and telling the cases takes about twice as long as this did.
         afterwards = 2 * (deadline.clock() - begun)
         left = deadline.seconds_left
@@ -319,18 +290,19 @@ class Anonymiser(Mechanism[P], Generic[P]):
                 f"the log holds fewer than k = {params.k} {counted}; "
                 "no k-anonymous release of it exists",
             )
-        # An empty log has an answer, which no algorithm needs to find.
-        solution = _EMPTY_SOLUTION
-        more_figures: Mapping[str, JsonValue] = {}
         if len(problem.texts):
-            solution, more_figures = self.solve_within(params, problem, deadline)
+            solution = self.solve(params, problem, deadline)
+        else:
+            # An empty log has an answer, which no algorithm needs to find.
+            nothing = Assignment.of_targets(problem, np.zeros(0, np.int64))
+            solution = Solution(nothing, 0, "the log is empty")
         # Whatever the algorithm proves of itself, its answer is measured before it is acted on.
         smallest = smallest_class(problem, solution.assignment)
         if smallest is not None and smallest < params.k:
             raise AssertionError(
                 f"{self.name} left a class of {smallest}, fewer than k = {params.k}: a bug in it"
             )
-        return SearchResult.of(solution, more_figures)
+        return SearchResult.of(solution)
 
     def decide_by(
         self,
@@ -342,46 +314,29 @@ class Anonymiser(Mechanism[P], Generic[P]):
         """The decision that ``found`` leads to. Which of several identical cases moves is drawn
         here, each time anew.
         """
-        problem, labels = params.problem_of(summary)
+        problem, labels = problem_from_histogram(summary, params.k, params.scope, params.distance)
         solution = found.solution_of(problem)
-        table = assignment_table(solution.assignment, labels)
-        if solution.assignment.splits_variants:
+        assignment = solution.assignment
+        table = assignment_table(assignment, labels)
+        if assignment.splits_variants:
             table = with_drawn_cases(table, noise)
-        return Decision(table, {**internal_figures(problem, solution), **found.figures})
+        # What the internal report may show; measured on the raw log, never public.
+        distance = edit_cost(problem, assignment)
+        moved = assignment.source != assignment.target
+        figures: dict[str, JsonValue] = {
+            "distance": distance,
+            "cases": int(problem.cases.sum()),
+            "cases_moved": int(assignment.cases[moved].sum()),
+            "variants_before": len(problem.texts),
+            "variants_after": len(np.unique(assignment.target)),
+            "k_reached": smallest_class(problem, assignment),
+            "stopped": solution.stop_reason,
+        }
+        if solution.bound is not None:
+            figures["bound"] = solution.bound
+            figures["gap"] = relative_gap(distance, solution.bound)
+        return Decision(table, {**figures, **solution.figures})
 
-    def rewrite(
-        self,
-        params: P,
-        decision: Decision,
-        stream: Stream,
-    ) -> Rewrite:
+    def rewrite(self, params: P, decision: Decision, stream: Stream) -> Rewrite:
         """Move the cases, each by itself."""
         return case_rewriter(decision.table, mechanism=self.name, metric=params.distance)
-
-
-_NO_CASES: Final = np.zeros(0, np.int64)
-_EMPTY_SOLUTION: Final = Solution(
-    Assignment(_NO_CASES, _NO_CASES, _NO_CASES),
-    0,
-    "the log is empty",
-)
-
-
-def internal_figures(problem: KAnonymityProblem, solution: Solution) -> dict[str, JsonValue]:
-    """What the internal report may show; measured on the raw log, never public."""
-    found = solution.assignment
-    distance = edit_cost(problem, found)
-    moved = found.source != found.target
-    figures: dict[str, JsonValue] = {
-        "distance": distance,
-        "cases": int(problem.cases.sum()),
-        "cases_moved": int(found.cases[moved].sum()),
-        "variants_before": len(problem.texts),
-        "variants_after": len(np.unique(found.target)),
-        "k_reached": smallest_class(problem, found),
-        "stopped": solution.stop_reason,
-    }
-    if solution.bound is not None:
-        figures["bound"] = solution.bound
-        figures["gap"] = relative_gap(distance, solution.bound)
-    return figures

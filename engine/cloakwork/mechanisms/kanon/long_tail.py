@@ -15,7 +15,6 @@ n_i b_i - w_i T. So for pairs that are not near n_i b_i - p_i - w_i t_j is never
 nothing to the bound, whose sums are over near pairs alone.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -78,7 +77,7 @@ def solve_long_tail(
     deadline: Deadline,
     *,
     split_cases: bool,
-) -> tuple[Solution, Mapping[str, JsonValue]]:
+) -> Solution:
     """An answer that moves whole variants, found block by block, and a bound from near pairs."""
     begun = deadline.clock()
     share = deadline.share(_SHARE_FOR_SEARCH)
@@ -91,12 +90,13 @@ def solve_long_tail(
     )
     above = relative_gap(edit_cost(problem, found.assignment), bound.value) or 0.0
     reason = f"{found.stop_reason} ({seconds:.3g} s), within {above:.0%} of the least possible"
-    return Solution(found.assignment, bound.value, reason), {
+    figures: dict[str, JsonValue] = {
         "seconds": round(deadline.clock() - begun, 2),
         "bound_proved": f"in whole numbers, from pairs less than {bound.beyond} edits apart",
         "bound_in_whole_numbers": bound.value,
         "near_pairs": bound.pairs,
     }
+    return Solution(found.assignment, bound.value, reason, figures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,21 +119,27 @@ def no_near_pairs(problem: KAnonymityProblem) -> NearPairs:
     return NearPairs(none, none, none, np.ones(len(problem.texts), np.int64))
 
 
-def find_near_pairs(
-    problem: KAnonymityProblem,
-    seconds: float,
-    deadline: Deadline,
-) -> NearPairs:
+def find_near_pairs(problem: KAnonymityProblem, seconds: float, deadline: Deadline) -> NearPairs:
     """The pairs at most 2 edits apart of variants that are short enough for it, and at most 1 edit
     of others, as far as ``seconds`` worth of work suffice.
     """
     found = no_near_pairs(problem)
     variants, beyond = len(problem.texts), found.beyond
     lengths = np.array([len(text) for text in problem.texts], np.int64)
+    shortest_first = np.argsort(lengths, kind="stable")
     most_hashes = int(min(_MOST_HASHES, seconds * _HASHES_PER_SECOND))
     most_pairs = int(min(_MOST_PAIRS, seconds * _PAIRS_PER_SECOND))
     for edits in (1, 2):
-        longest = _longest_within(lengths, edits, most_hashes)
+        # The greatest length up to which all texts have no more hashes than that: all texts of one
+        # length, or none. Behind the longest text nothing is missing: its neighbours are all there.
+        hashes_of_text = lengths + 1
+        if edits == 2:
+            hashes_of_text = hashes_of_text + lengths * (lengths - 1) // 2
+        hashes_up_to = np.cumsum(hashes_of_text[shortest_first])
+        fitting = int(np.searchsorted(hashes_up_to, most_hashes, side="right"))
+        longest = int(lengths.max(initial=0)) + edits
+        if fitting < variants:
+            longest = int(lengths[shortest_first[fitting]]) - 1
         rows = np.flatnonzero(lengths <= longest)
         if not len(rows):
             break
@@ -168,21 +174,6 @@ def find_near_pairs(
             beyond,
         )
     return found
-
-
-def _longest_within(lengths: Ints, edits: int, most_hashes: int) -> int:
-    """The greatest length up to which all texts have no more than ``most_hashes``, with one more
-    than the longest of all where that is no limit at all.
-    """
-    of_one = lengths + 1
-    hashes = of_one if edits == 1 else of_one + lengths * (lengths - 1) // 2
-    in_order = np.argsort(lengths, kind="stable")
-    fitting = int(np.searchsorted(np.cumsum(hashes[in_order]), most_hashes, side="right"))
-    if fitting == len(lengths):
-        # Nothing is longer than the longest: its neighbours are all there.
-        return int(lengths.max(initial=0)) + edits
-    # All texts of one length, or none.
-    return int(lengths[in_order[fitting]]) - 1
 
 
 def _hashes_of(
@@ -230,12 +221,7 @@ def _with_events_left_out(texts: list[str], edits: int) -> list[Words]:
     return choices
 
 
-def _sharing_a_hash(
-    hashes: Words,
-    owner: Ints,
-    texts: int,
-    most: int,
-) -> Ints | None:
+def _sharing_a_hash(hashes: Words, owner: Ints, texts: int, most: int) -> Ints | None:
     """Each pair of texts that share a hash, once, as one number: the smaller times ``texts``, and
     the other. None where these are more than ``most``.
     """
@@ -301,10 +287,7 @@ class _NearRelaxation:
     """The relaxed problem over near pairs, each variant being near to itself."""
 
     def __init__(
-        self,
-        problem: KAnonymityProblem,
-        constraints: CoverConstraints,
-        near: NearPairs,
+        self, problem: KAnonymityProblem, constraints: CoverConstraints, near: NearPairs
     ) -> None:
         self.problem, self.constraints, self.near = problem, constraints, near
         every = np.arange(len(problem.texts))
@@ -317,12 +300,7 @@ class _NearRelaxation:
         self.move_cost = distance[placed] * problem.cases[self.source] * _GRID
         self.mass = problem.mass[self.source]
 
-    def best_bound(
-        self,
-        multiple: float,
-        steps: int,
-        deadline: Deadline,
-    ) -> int:
+    def best_bound(self, multiple: float, steps: int, deadline: Deadline) -> int:
         """The best bound of so many steps with T at that multiple, in edits."""
         problem = self.problem
         beyond = problem.cases * self.near.beyond * _GRID
@@ -335,40 +313,29 @@ class _NearRelaxation:
         most = np.where(self.constraints.must_be_placed, most, 0)
         duals, best = most, 0
         for step in range(steps):
-            value, times_placed = self._evaluate(duals, most_mass_dual)
-            best = max(best, value)
-            slope = 1 - times_placed
+            reduced = self.move_cost - duals[self.source]
+            without_mass = self._sums(np.minimum(reduced, 0))
+            # For each target the best of five mass duals.
+            mass_dual, with_mass = np.zeros_like(without_mass), without_mass.copy()
+            for quarter in (1, 2, 3, 4):
+                price = quarter * most_mass_dual // 4
+                cost = problem.k * price + self._sums(np.minimum(reduced - price * self.mass, 0))
+                mass_dual = np.where(cost > with_mass, price, mass_dual)
+                with_mass = np.maximum(with_mass, cost)
+            chosen = choose_open_variants(self.constraints, with_mass, without_mass)
+            # Rounded up, since answers cost whole edits.
+            best = max(best, -(-(int(duals.sum()) + int(chosen.total)) // _GRID))
+            # How often each variant is placed.
+            prices = np.where(chosen.open_with_mass, mass_dual, 0)[self.target]
+            is_open = (chosen.open_with_mass | chosen.open_without_mass)[self.target]
+            is_placed = is_open & (reduced - prices * self.mass < 0)
+            slope = 1 - np.bincount(self.source[is_placed], minlength=len(duals))
             if deadline.is_over or not slope.any():
                 break
             stride = _FIRST_STEP * _GRID / (1 + step)
             change = stride * np.clip(slope, -4, 1) * problem.cases
             duals = np.clip(duals + change.astype(np.int64), 0, most)
         return best
-
-    def _evaluate(self, duals: Ints, most_mass_dual: int) -> tuple[int, Ints]:
-        """The bound at these assignment duals, in edits, and how often each variant is placed."""
-        problem, count = self.problem, len(self.problem.texts)
-        reduced = self.move_cost - duals[self.source]
-        without_mass = self._sums(np.minimum(reduced, 0))
-        mass_dual = np.zeros(count, np.int64)
-        with_mass = without_mass.copy()
-        for quarter in (1, 2, 3, 4):
-            price = quarter * most_mass_dual // 4
-            cost = problem.k * price + self._sums(np.minimum(reduced - price * self.mass, 0))
-            mass_dual = np.where(cost > with_mass, price, mass_dual)
-            with_mass = np.maximum(with_mass, cost)
-        chosen = choose_open_variants(
-            self.constraints,
-            with_mass,
-            without_mass,
-        )
-        value = int(duals.sum()) + int(chosen.total)
-        price = np.where(chosen.open_with_mass, mass_dual, 0)[self.target]
-        is_open = (chosen.open_with_mass | chosen.open_without_mass)[self.target]
-        is_placed = is_open & (reduced - price * self.mass < 0)
-        times = np.bincount(self.source[is_placed], minlength=count).astype(np.int64)
-        # Rounded up, since answers cost whole edits.
-        return -(-value // _GRID), times
 
     def _sums(self, amount: Ints) -> Ints:
         """Sums over the sources of each target: int64, exact."""

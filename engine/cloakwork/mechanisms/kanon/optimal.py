@@ -1,6 +1,7 @@
 """The least change that makes a control flow k-anonymous, or one that is proved to be near it."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, ClassVar, Final
 
 import numpy as np
@@ -145,20 +146,18 @@ class Optimal(Anonymiser[OptimalParams]):
         """At the least cost that can be found in time."""
         return f", with as few edits as can be found in {params.seconds:g} seconds"
 
-    def solve_within(
+    def solve(
         self,
         params: OptimalParams,
         problem: KAnonymityProblem,
         deadline: Deadline,
-    ) -> tuple[Solution, Mapping[str, JsonValue]]:
+    ) -> Solution:
         """Search until it is proved that nothing is better, or near enough, or the time is over."""
         if not compares_all_pairs(problem, params.seconds):
             return solve_long_tail(
                 problem, params.seconds, deadline, split_cases=params.split_cases
             )
-        search = _OptimalSearch(problem, params, deadline)
-        search.run()
-        return search.best_solution(), search.search_figures()
+        return _OptimalSearch(problem, params, deadline).run()
 
 
 class _OptimalSearch:
@@ -169,10 +168,7 @@ class _OptimalSearch:
     """
 
     def __init__(
-        self,
-        problem: KAnonymityProblem,
-        params: OptimalParams,
-        deadline: Deadline,
+        self, problem: KAnonymityProblem, params: OptimalParams, deadline: Deadline
     ) -> None:
         self.problem, self.params, self.deadline = problem, params, deadline
         self.classes = class_matrix(problem)
@@ -192,20 +188,18 @@ class _OptimalSearch:
 
     def _first_answer(self) -> Assignment:
         """An answer by merging: of all classes, or, of many, block by block."""
-        problem = self.problem
+        problem, deadline = self.problem, self.deadline
         if len(problem.texts) <= _MOST_MERGED_AT_ONCE:
-            try:
-                share = self.deadline.share(_SHARE_FOR_FIRST_ANSWER)
-                return merge_classes(problem, deadline=share)
-            except OutOfTime:
-                pass
-        share = self.deadline.share(_SHARE_FOR_FIRST_ANSWER)
+            with suppress(OutOfTime):
+                return merge_classes(problem, deadline=deadline.share(_SHARE_FOR_FIRST_ANSWER))
         seconds = _SHARE_FOR_FIRST_ANSWER * self.params.seconds
-        found = search_in_blocks(problem, seconds, share)
-        return found.assignment
+        share = deadline.share(_SHARE_FOR_FIRST_ANSWER)
+        return search_in_blocks(problem, seconds, share).assignment
 
-    def run(self) -> None:
-        """Merge, bound, solve what is promising, search nearby, solve what is left."""
+    def run(self) -> Solution:
+        """Bound, merge, search nearby, solve what is promising, then what is left: the best answer,
+        its bound, why the search ended, how the bound was proved and what that took.
+        """
         problem, deadline, params = self.problem, self.deadline, self.params
         # A bound, sought from what each variant costs in the best answer.
         distance = problem.distances.matrix[self.best.source, self.best.target]
@@ -244,18 +238,33 @@ class _OptimalSearch:
         self._solve_promising(certificate, count, share_for_program)
         self._report_progress()
 
+        above = relative_gap(self.cost, self.bound) or 0.0
+        within = f"within {above:.1%} of the least possible"
+        if above == 0:
+            stop_reason = "proved optimal"
+        elif self._is_gap_reached():
+            stop_reason = f"near enough: {within}"
+        elif self.is_exhausted:
+            stop_reason = f"no more can be proved here: {within}"
+        else:
+            stop_reason = f"stopped at {params.seconds:.3g} s, {within}"
+        is_certified = self.integer_bound >= self.bound
+        proof = "in whole numbers" if is_certified else "by HiGHS, to its tolerance of 1e-6"
+        figures: dict[str, JsonValue] = {
+            "seconds": round(deadline.clock() - self.begun, 2),
+            "bound_proved": proof,
+            "bound_in_whole_numbers": self.integer_bound,
+            "pairs_in_the_program": self.columns,
+        }
+        return Solution(self.best, self.bound, stop_reason, figures)
+
     def _climb_from(self, target: Ints) -> None:
         """Improve an answer by changing a class at a time, and keep what is best."""
         climbing = self.deadline.share(_SHARE_FOR_HILL_CLIMBING)
         improved = improve_by_hill_climbing(self.move_costs, target, climbing)
         self._keep_if_better(Assignment.of_targets(self.problem, improved))
 
-    def _solve_promising(
-        self,
-        certificate: CertifiedBound,
-        count: int,
-        share: float,
-    ) -> None:
+    def _solve_promising(self, certificate: CertifiedBound, count: int, share: float) -> None:
         """Solve the program over ``count`` promising pairs; where ``share`` of the time is not
         enough for that, search around the best answer. Then solve it over more of them, until they
         are all that matter.
@@ -300,11 +309,7 @@ class _OptimalSearch:
                 radius = 2 * radius if result.has_ended else radius // 2
             self._report_progress()
 
-    def _program_below(
-        self,
-        certificate: CertifiedBound,
-        limit: int,
-    ) -> KAnonymityProgram:
+    def _program_below(self, certificate: CertifiedBound, limit: int) -> KAnonymityProgram:
         """Over what an answer of less than ``limit`` may contain, and over the best answer."""
         variants = len(self.problem.texts)
         source, target = certificate.columns_below(limit)
@@ -346,31 +351,6 @@ class _OptimalSearch:
         above = relative_gap(edits, self.bound) if self.bound else None
         proof = "" if above is None else f", at most {above:.1%} above the least possible"
         self.progress.report(f"optimal: {edits:,} edits{proof}")
-
-    def best_solution(self) -> Solution:
-        """The best answer so far, its bound, and why the search ended."""
-        above = relative_gap(self.cost, self.bound) or 0.0
-        within = f"within {above:.1%} of the least possible"
-        if above == 0:
-            stop_reason = "proved optimal"
-        elif self._is_gap_reached():
-            stop_reason = f"near enough: {within}"
-        elif self.is_exhausted:
-            stop_reason = f"no more can be proved here: {within}"
-        else:
-            stop_reason = f"stopped at {self.params.seconds:.3g} s, {within}"
-        return Solution(self.best, self.bound, stop_reason)
-
-    def search_figures(self) -> dict[str, JsonValue]:
-        """How the bound was proved, and what that took."""
-        is_certified = self.integer_bound >= self.bound
-        proof = "in whole numbers" if is_certified else "by HiGHS, to its tolerance of 1e-6"
-        return {
-            "seconds": round(self.deadline.clock() - self.begun, 2),
-            "bound_proved": proof,
-            "bound_in_whole_numbers": self.integer_bound,
-            "pairs_in_the_program": self.columns,
-        }
 
 
 def _round_up(bound: float) -> int:

@@ -2,12 +2,10 @@
 nearest variant.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from pydantic import JsonValue
 
 from cloakwork.base.arrays import Ints
 from cloakwork.mechanisms.base import Theorem
@@ -48,18 +46,18 @@ class Pretsa(Anonymiser[PretsaParams]):
     )
     Params = PretsaParams
 
-    def solve_within(
+    def solve(
         self,
         params: PretsaParams,
         problem: KAnonymityProblem,
         deadline: Deadline,
-    ) -> tuple[Solution, Mapping[str, JsonValue]]:
+    ) -> Solution:
         """Walk the tree; deterministic. Raises ``OutOfTime`` where ``deadline``, which
         ``kanon/auto`` may set, is over before.
         """
         target = _TreeWalk(problem, deadline).run()
         assignment = Assignment.of_targets(problem, target)
-        return Solution(assignment, None, "the greedy walk ended"), {}
+        return Solution(assignment, None, "the greedy walk ended")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +118,7 @@ class _TreeWalk:
     ``variants_placed_on[v]``: the variants whose cases are on ``v`` now.
     """
 
-    def __init__(
-        self,
-        problem: KAnonymityProblem,
-        deadline: Deadline,
-    ) -> None:
+    def __init__(self, problem: KAnonymityProblem, deadline: Deadline) -> None:
         variants = len(problem.texts)
         self.problem, self.deadline = problem, deadline
         self.tree = _build_prefix_tree(problem.texts, problem.scope)
@@ -155,35 +149,22 @@ class _TreeWalk:
 
     def _cut_branch(self, node: int) -> None:
         """Move the cases of all variants below ``node``, by original variant in order."""
-        below = [
-            variant
-            for variant in range(self.tree.first[node], self.tree.last[node])
-            if self.cases[variant]
-        ]
+        problem = self.problem
         moved: list[int] = []
-        for variant in below:
-            moved.extend(self.variants_placed_on[variant])
-            self._add_cases(
-                variant,
-                -int(self.cases[variant]),
-                -int(self.mass[variant]),
-            )
-            self.variants_placed_on[variant] = []
         # All are taken away before any moves: none may move to where another is taken from.
-        for moved_variant in sorted(moved):
-            self._move_to_nearest(moved_variant)
-
-    def _move_to_nearest(self, moved_variant: int) -> None:
-        """Move the original cases of a variant to the most similar one that holds cases."""
-        self.deadline.require_time()
-        distances = self.problem.distances
-        nearest, _ = distances.nearest(moved_variant, np.flatnonzero(self.cases))
-        # The most frequent; of equally frequent ones the first, which ``argmax`` gives.
-        target = int(nearest[np.argmax(self.cases[nearest])])
-        cases, mass = self.problem.cases[moved_variant], self.problem.mass[moved_variant]
-        self._add_cases(target, int(cases), int(mass))
-        self.variants_placed_on[target].append(moved_variant)
-        self.target[moved_variant] = target
+        for variant in range(self.tree.first[node], self.tree.last[node]):
+            if self.cases[variant]:
+                moved += self.variants_placed_on[variant]
+                self._add_cases(variant, -int(self.cases[variant]), -int(self.mass[variant]))
+                self.variants_placed_on[variant] = []
+        for variant in sorted(moved):
+            self.deadline.require_time()
+            nearest, _ = problem.distances.nearest(variant, np.flatnonzero(self.cases))
+            # The most frequent; of equally frequent ones the first, which ``argmax`` gives.
+            target = int(nearest[np.argmax(self.cases[nearest])])
+            self._add_cases(target, int(problem.cases[variant]), int(problem.mass[variant]))
+            self.variants_placed_on[target].append(variant)
+            self.target[variant] = target
 
     def _add_cases(self, variant: int, cases: int, mass: int) -> None:
         """Add cases to a variant, or take all of them (both negative)."""

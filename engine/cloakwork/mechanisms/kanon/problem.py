@@ -6,12 +6,13 @@ and ``smallest_class`` tells whether it is an answer at all. The algorithms diff
 search, and in nothing else.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 import polars as pl
+from pydantic import JsonValue
 
 from cloakwork.base.arrays import Ints
 from cloakwork.log.sequences import EditDistances, Metric, encode_sequences
@@ -41,40 +42,12 @@ class KAnonymityProblem:
     scope: Scope
     distances: EditDistances
 
-    @classmethod
-    def of(
-        cls,
-        texts: Sequence[str],
-        cases: Sequence[int] | Ints,
-        k: int,
-        scope: Scope,
-        metric: Metric = "levenshtein",
-    ) -> "KAnonymityProblem":
-        """The problem of ``texts`` (distinct, in any order); each case counts one toward k."""
-        order = _ascending_order(texts)
-        counts = np.asarray(cases, np.int64)[order]
-        ascending = tuple(texts[row] for row in order)
-        return cls(
-            ascending,
-            counts,
-            counts,
-            k,
-            scope,
-            EditDistances(ascending, metric),
-        )
-
     def restricted_to(self, rows: Ints) -> "KAnonymityProblem":
         """The problem of some variants alone (int64, ascending)."""
         texts = tuple(self.texts[row] for row in rows)
         distances = EditDistances(texts, self.distances.metric)
-        return KAnonymityProblem(
-            texts,
-            self.cases[rows],
-            self.mass[rows],
-            self.k,
-            self.scope,
-            distances,
-        )
+        cases, mass = self.cases[rows], self.mass[rows]
+        return KAnonymityProblem(texts, cases, mass, self.k, self.scope, distances)
 
     @property
     def is_feasible(self) -> bool:
@@ -95,17 +68,9 @@ class Assignment:
     cases: Ints
 
     @classmethod
-    def of_targets(
-        cls,
-        problem: KAnonymityProblem,
-        target: Ints,
-    ) -> "Assignment":
+    def of_targets(cls, problem: KAnonymityProblem, target: Ints) -> "Assignment":
         """Every variant moves as a whole; ``target``: int64, shape (variants,)."""
-        return cls(
-            np.arange(len(target)),
-            np.asarray(target, np.int64),
-            problem.cases,
-        )
+        return cls(np.arange(len(target)), np.asarray(target, np.int64), problem.cases)
 
     @property
     def splits_variants(self) -> bool:
@@ -118,12 +83,14 @@ class Solution:
     """An answer, and what is proved about it.
 
     ``bound``: no answer of this kind costs less; None where the algorithm proves nothing.
-    ``stop_reason``: why the search ended, in plain words.
+    ``stop_reason``: why the search ended, in plain words. ``figures``: what else the internal
+    report should tell.
     """
 
     assignment: Assignment
     bound: int | None
     stop_reason: str
+    figures: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
 def edit_cost(problem: KAnonymityProblem, assignment: Assignment) -> int:
@@ -142,11 +109,7 @@ def smallest_class(problem: KAnonymityProblem, assignment: Assignment) -> int | 
     # Where mass is not the number of cases, no variant may be split.
     counts_cases = problem.mass is problem.cases or bool((problem.mass == problem.cases).all())
     moved_mass = assignment.cases if counts_cases else problem.mass[assignment.source]
-    mass = np.bincount(
-        assignment.target,
-        moved_mass,
-        len(problem.texts),
-    ).astype(np.int64)
+    mass = np.bincount(assignment.target, moved_mass, len(problem.texts)).astype(np.int64)
     if problem.scope == "variants":
         return int(mass[kept].min())
     mass_of_prefix: dict[str, int] = {}
@@ -166,11 +129,6 @@ def relative_gap(distance: int, bound: int | None) -> float | None:
         return None
     # A bound of 0 has no shares: the edits above it are then given as they are.
     return max(distance - bound, 0) / max(bound, 1)
-
-
-def _ascending_order(texts: Sequence[str]) -> Ints:
-    """Where each text is that comes first, second, ... when they are sorted: int64."""
-    return np.array(sorted(range(len(texts)), key=texts.__getitem__), np.int64)
 
 
 def longest_prefixes(texts: Sequence[str]) -> Ints:
@@ -206,7 +164,7 @@ def problem_from_histogram(
     """
     counts = summary.group_by(VARIANT, maintain_order=True).agg(pl.col(CASES).sum())
     texts = encode_sequences(counts[VARIANT]).texts
-    order = _ascending_order(texts)
+    order = sorted(range(len(texts)), key=texts.__getitem__)
     counts = counts[order]
     cases = counts[CASES].to_numpy().astype(np.int64)
     mass = cases
@@ -219,14 +177,7 @@ def problem_from_histogram(
         mass = np.bincount(rarest["row"].to_numpy(), minlength=counts.height).astype(np.int64)
     ascending = tuple(texts[row] for row in order)
     distances = EditDistances(ascending, metric)
-    return KAnonymityProblem(
-        ascending,
-        cases,
-        mass,
-        k,
-        scope,
-        distances,
-    ), counts[VARIANT]
+    return KAnonymityProblem(ascending, cases, mass, k, scope, distances), counts[VARIANT]
 
 
 def assignment_table(assignment: Assignment, labels: pl.Series) -> pl.DataFrame:
