@@ -1,7 +1,7 @@
-"""Names for the numpy arrays that the engine computes with."""
+"""The numpy arrays that the engine computes with: their names, and offsets."""
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 Ints = NDArray[np.int64]
 Ints32 = NDArray[np.int32]
@@ -13,3 +13,10 @@ Places = NDArray[np.int8]
 """Small integers, such as places in a list that is known to be short."""
 Words = NDArray[np.uint64]
 """Words of 64 random bits, thresholds that such words are compared with, and hashes."""
+
+
+def offsets_of(lengths: ArrayLike) -> Ints:
+    """Where ranges of these lengths begin, end to end, and where the last one ends: int64, shape
+    (lengths + 1,).
+    """
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)

@@ -11,18 +11,20 @@ cycle times: the time since the case's previous event, which its first event doe
 without the column has no values.
 """
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
 
 import numpy as np
 import polars as pl
 from pydantic import Field
 
 from cloakwork.base.arrays import Bools, Ints, Words
+from cloakwork.base.facts import Unit
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.base.naming import named, values_of
-from cloakwork.guarantees.base import CountedGuarantee
+from cloakwork.guarantees.base import CountedGuarantee, LeastGroup
 from cloakwork.guarantees.claims import (
     Assumption,
     FollowsFromNoise,
@@ -33,6 +35,12 @@ from cloakwork.guarantees.claims import (
     StartsAtEpoch,
     ValuesDeclared,
     WritesValuesLast,
+)
+from cloakwork.guarantees.evidence import (
+    EvidenceOfView,
+    GuaranteeCheck,
+    Observation,
+    as_everybody_sees,
 )
 from cloakwork.guarantees.flow import Derived, Flow, Underived
 from cloakwork.guarantees.hashing import HashKey
@@ -271,41 +279,84 @@ def _compared_values(log: EventLog, attribute: str) -> pl.Series:
     return values.cast(pl.String)
 
 
-def derive_in_classes(
-    goal: CountedGuarantee, attribute: str, flow: Flow, *, by_noise: bool = False
-) -> Derived | Underived:
-    """The rule of t-closeness and l-diversity: the last step to write ``attribute`` was chosen for
-    the goal, and the classes are no others afterwards.
+class ValuesInClasses(CountedGuarantee):
+    """A guarantee about the values of one attribute in each class of cases."""
 
-    ``by_noise``: the goal speaks of output probabilities, which no single release shows.
-    """
-    causes = tuple(goal.why_not_served(flow, (attribute,)))
-    if causes:
-        return Underived(causes)
-    by = flow.mechanism_writing(attribute)
-    written, classes_written = flow.columns[attribute].writer, flow.columns[CONTROL_FLOW].writer
-    # Whoever changes cases after the values were written forms other classes.
-    if written is not None and classes_written is not None and classes_written > written:
-        changing = flow.mechanism_writing(CONTROL_FLOW)
-        return Underived((f"{changing} changes which cases form a class after {by}",))
-    derivation: list[Reason] = [WritesValuesLast(mechanism=by, column=attribute)]
-    assumptions: list[Assumption] = [KnowsActivitySequence()]
-    if attribute == TIMESTAMPS:
-        assumptions.append(StartsAtEpoch(epoch=flow.facts.epoch))
-    elif by_noise:
-        assumptions.append(ValuesDeclared(attribute=attribute))
-    if by_noise:
-        derivation.append(FollowsFromNoise(mechanism=by))
-    else:
-        derivation.append(MeasuredOnRelease(what="classes"))
-        # Inserted events may dilute the values of a class.
-        if flow.inserts and not attribute.startswith(CASE_PREFIX):
-            derivation.append(MeasuredWithoutInserted(what="classes"))
-    return Derived(
-        derivation=tuple(derivation),
-        assumptions=tuple(assumptions),
-        basis="derived" if by_noise else "derived and measured",
-    )
+    bounds_values: ClassVar[bool] = True
+
+    if TYPE_CHECKING:  # fields of the kinds, each in its own order
+
+        @property
+        def attribute(self) -> str:
+            """The protected attribute."""
+
+        @property
+        def classes(self) -> Literal["variants", "prefixes"]:
+            """Which cases form a class."""
+
+    @property
+    def over(self) -> tuple[str, ...]:
+        """The protected column."""
+        return (self.attribute,)
+
+    def rests_on_noise(self) -> bool:
+        """Whether it speaks of output probabilities, which no single release shows."""
+        return False
+
+    @abstractmethod
+    def judged(self, merged: pl.DataFrame) -> Observation:
+        """What the merged ``GroupedValues`` of a log show."""
+
+    def derive(self, flow: Flow) -> Derived | Underived:
+        """The last step to write the attribute was chosen for it, and the classes are no others
+        afterwards.
+        """
+        attribute, by_noise = self.attribute, self.rests_on_noise()
+        causes = tuple(self.why_not_served(flow, (attribute,)))
+        if causes:
+            return Underived(causes)
+        by = flow.mechanism_writing(attribute)
+        written, classes_written = flow.columns[attribute].writer, flow.columns[CONTROL_FLOW].writer
+        # Whoever changes cases after the values were written forms other classes.
+        if written is not None and classes_written is not None and classes_written > written:
+            changing = flow.mechanism_writing(CONTROL_FLOW)
+            return Underived((f"{changing} changes which cases form a class after {by}",))
+        derivation: list[Reason] = [WritesValuesLast(mechanism=by, column=attribute)]
+        assumptions: list[Assumption] = [KnowsActivitySequence()]
+        if attribute == TIMESTAMPS:
+            assumptions.append(StartsAtEpoch(epoch=flow.facts.epoch))
+        elif by_noise:
+            assumptions.append(ValuesDeclared(attribute=attribute))
+        if by_noise:
+            derivation.append(FollowsFromNoise(mechanism=by))
+        else:
+            derivation.append(MeasuredOnRelease(what="classes"))
+            # Inserted events may dilute the values of a class.
+            if flow.inserts and not attribute.startswith(CASE_PREFIX):
+                derivation.append(MeasuredWithoutInserted(what="classes"))
+        return Derived(
+            derivation=tuple(derivation),
+            assumptions=tuple(assumptions),
+            basis="derived" if by_noise else "derived and measured",
+        )
+
+    def check(self, unit: Unit, *, raw_times: bool = False) -> GuaranteeCheck | None:
+        """What ``judged`` says. Whoever recognises inserted events leaves out the values that they
+        hold.
+        """
+        if self.rests_on_noise():
+            return None
+        values = GroupedValues(self.attribute, self.classes)
+        public = EvidenceOfView(values, as_everybody_sees)
+        return GuaranteeCheck(public, self.judged, for_recogniser=lambda _: values)
+
+    def least_group(self) -> LeastGroup | None:
+        """None: it is about values, however many cases there are."""
+        return None
+
+    def quasi_identifiers(self) -> tuple[str, ...]:
+        """None: classes are formed by activities alone."""
+        return ()
 
 
 def class_text(classes: str) -> str:

@@ -22,7 +22,7 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from cloakwork.base.arrays import Ints
+from cloakwork.base.arrays import Ints, offsets_of
 from cloakwork.base.errors import GuaranteeBroken
 from cloakwork.base.facts import Unit
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
@@ -400,7 +400,7 @@ def _known_events(log: EventLog, guarantee: ConfidenceBound, key: HashKey) -> _K
             pairs = pairs[np.diff(pairs, prepend=-1) > 0]
         case, number = np.divmod(pairs, width)
         lengths = np.bincount(case, minlength=log.cases.height)
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        offsets = offsets_of(lengths)
     hashes = key.of_rows([key.of_values(symbols[name]) for name in names], symbols.height)
     return _KnownEvents(NumberedRows(number, hashes), symbols.drop("number"), offsets)
 
@@ -507,16 +507,21 @@ def worst_knowledge(
     if merged.height == 0:
         return None
     places, cases, holders = sequence_tables(merged)
+    by_case = {"cases": pl.col("cases").sum()}
+    countings = [_Counting(cases.drop("alone", "units"), holders.drop("alone", "units"), by_case)]
+    # Where units own several cases, the bounds hold in both ways of counting.
+    if unit.attribute:
+        units = pl.col("unit").drop_nulls().n_unique().cast(pl.Int64)
+        # Without the cases that have no unit, and with each of them as a unit of its own.
+        by_unit = {"units": units, "owners": units + pl.col("alone").sum()}
+        countings.append(_Counting(_unit_rows(cases), _unit_rows(holders), by_unit))
     smallest, confidence = int(cases["cases"].sum()), 0.0
     try:
         for candidates in _known_subsequences(places, cases, guarantee.L):
-            found = [_worst_by_case(candidates, cases, holders)]
-            # Where units own several cases, the bounds hold in both ways of counting.
-            if unit.attribute:
-                found.append(_worst_by_unit(candidates, cases, holders))
-            for fewest, share in found:
-                smallest = min(smallest, fewest)
-                confidence = max(confidence, share)
+            for counting in countings:
+                for fewest, share in counting.of(candidates):
+                    smallest = min(smallest, fewest)
+                    confidence = max(confidence, share)
     except _TooManyMatches:
         raise GuaranteeBroken(
             guarantee.sentence(),
@@ -594,42 +599,37 @@ def _candidate_slices(
         yield tuple(some.join(table, on="sequence") for table in tables)
 
 
-def _worst_by_case(
-    candidates: _Candidates, cases: pl.DataFrame, holders: pl.DataFrame
-) -> tuple[int, float]:
-    """The fewest cases that match a candidate, and the largest share that holds one value."""
-    by, fewest, confidence = candidates.by, int(cases["cases"].sum()), 0.0
-    count = pl.col("cases").sum()
-    of_value = holders.select("sequence", "value", "cases")
-    of_all = cases.select("sequence", "cases")
-    for matching, holding in _candidate_slices(candidates, of_all, of_value):
-        total = matching.group_by(named(*by)).agg(count.alias("total"))
-        most = holding.group_by(named(*by, "value")).agg(count.alias("holders"))
-        fewest = min(fewest, int(total["total"].to_numpy().min()))
-        confidence = max(confidence, _largest_share(most, total, by))
-    return fewest, confidence
+@dataclass(frozen=True, slots=True)
+class _Counting:
+    """A way to count who matches a candidate, and who of these holds one value.
 
+    ``all_rows``, ``holders``: what is counted of each ``sequence``, the latter by ``value``.
+    ``counts``: by name, what is counted of these rows; the first is how many match. A unit holds a
+    value where a matching case of it does.
+    """
 
-def _worst_by_unit(
-    candidates: _Candidates, cases: pl.DataFrame, holders: pl.DataFrame
-) -> tuple[int, float]:
-    """The same of distinct units; one holds a value where a matching case of it does."""
-    by, fewest, confidence = candidates.by, int(cases["cases"].sum()), 0.0
-    units = pl.col("unit").drop_nulls().n_unique().cast(pl.Int64)
-    counts = [units.alias("units"), (units + pl.col("alone").sum()).alias("owners")]
-    for matching, holding in _candidate_slices(candidates, _unit_rows(cases), _unit_rows(holders)):
-        total = matching.group_by(named(*by)).agg(counts)
-        most = holding.group_by(named(*by, "value")).agg(counts)
-        fewest = min(fewest, int(total["units"].to_numpy().min()))
-        # Without the cases that have no unit, and with each of them as a unit of its own.
-        for counted in ("units", "owners"):
-            share = _largest_share(
-                most.select(named(*by, "value"), named(counted).as_expr().alias("holders")),
-                total.select(named(*by), named(counted).as_expr().alias("total")),
-                by,
-            )
-            confidence = max(confidence, share)
-    return fewest, confidence
+    all_rows: pl.DataFrame
+    holders: pl.DataFrame
+    counts: Mapping[str, pl.Expr]
+
+    def of(self, candidates: _Candidates) -> Iterator[tuple[int, float]]:
+        """Of some candidates at a time: the fewest that match one, and the largest share of them
+        that holds one value.
+        """
+        by, first = candidates.by, next(iter(self.counts))
+        counts = [count.alias(name) for name, count in self.counts.items()]
+        for matching, holding in _candidate_slices(candidates, self.all_rows, self.holders):
+            total = matching.group_by(named(*by)).agg(counts)
+            held = holding.group_by(named(*by, "value")).agg(counts)
+            both = held.join(total, on=named(*by), suffix=" in all")
+            largest = 0.0
+            for name in self.counts:
+                some = both.filter(pl.col(name) > 0)
+                # By numpy, which rounds correctly: polars multiplies by a reciprocal here and
+                # there, and 3/10 is then above 0.3.
+                shares = some[name].to_numpy() / some[f"{name} in all"].to_numpy()
+                largest = max(largest, float(shares.max(initial=0.0)))
+            yield int(total[first].to_numpy().min()), largest
 
 
 def _unit_rows(counted: pl.DataFrame) -> pl.DataFrame:
@@ -638,12 +638,3 @@ def _unit_rows(counted: pl.DataFrame) -> pl.DataFrame:
     units = counted.drop("cases", "alone").explode("units", empty_as_null=False)
     units = units.rename({"units": "unit"}).with_columns(alone=pl.lit(0, pl.Int64))
     return pl.concat([others, units], how="diagonal")
-
-
-def _largest_share(most: pl.DataFrame, total: pl.DataFrame, by: list[str]) -> float:
-    """The largest quotient of ``holders`` and ``total``; 0 where nobody holds a value."""
-    both = most.filter(pl.col("holders") > 0).join(total, on=named(*by))
-    # By numpy, which rounds correctly: polars multiplies by a reciprocal here and there, and 3/10
-    # is then above 0.3.
-    shares = both["holders"].to_numpy() / both["total"].to_numpy()
-    return float(shares.max(initial=0.0))

@@ -20,7 +20,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from cloakwork.base.arrays import Words
+from cloakwork.base.arrays import Words, offsets_of
 
 PRIME: Final = 2**61 - 1
 _LIMB: Final = 7
@@ -91,7 +91,7 @@ def _of_bytes(texts: list[str], points: Points) -> Words:
     sizes = np.array([len(each) for each in encoded], np.int64)
     # Twice negated, a division that rounds down rounds up.
     limbs = -(-sizes // _LIMB)
-    first_limb = np.concatenate([[0], np.cumsum(limbs)]).astype(np.int64)
+    first_limb = offsets_of(limbs)
     # Each text at the beginning of its limbs, which are eight bytes wide, the last of them zero.
     first_byte = np.cumsum(sizes) - sizes
     position = np.arange(sizes.sum()) - np.repeat(first_byte, sizes)

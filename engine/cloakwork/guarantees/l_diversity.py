@@ -12,39 +12,30 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from cloakwork.base.facts import Unit
 from cloakwork.base.quantities import MOST_ROWS, Number
-from cloakwork.guarantees.base import CountedGuarantee, Direction, LeastGroup, ReleaseOutline
+from cloakwork.guarantees.base import Direction, ReleaseOutline
 from cloakwork.guarantees.claims import GuaranteeCaveat
 from cloakwork.guarantees.classes import (
     GROUP,
     Attribute,
     CaseClasses,
-    GroupedValues,
+    ValuesInClasses,
     class_in_short,
     class_text,
-    derive_in_classes,
     values_text,
 )
-from cloakwork.guarantees.evidence import (
-    EvidenceOfView,
-    GuaranteeCheck,
-    Observation,
-    as_everybody_sees,
-)
-from cloakwork.guarantees.flow import Derived, Flow, Underived
+from cloakwork.guarantees.evidence import Observation
 
 _TOLERANCE: Final = 1e-9
 """What floating-point sums may be off by, as a share."""
 
 
-class LDiversity(CountedGuarantee):
+class LDiversity(ValuesInClasses):
     """Each class holds at least l well-represented values of the attribute, where it holds any.
 
     ``distinct``: l different values. ``entropy``: exp(entropy of their shares) is at least l.
     """
 
-    bounds_values: ClassVar[bool] = True
     stricter_if: ClassVar[Mapping[str, Direction]] = {"l": "more"}
     strictest_word: ClassVar[Mapping[str, str]] = {"variety": "entropy"}
 
@@ -57,11 +48,6 @@ class LDiversity(CountedGuarantee):
         Literal["distinct", "entropy"], Field(description="How values are counted")
     ] = "distinct"
     classes: CaseClasses = "variants"
-
-    @property
-    def over(self) -> tuple[str, ...]:
-        """The protected column."""
-        return (self.attribute,)
 
     def sentence(self) -> str:
         """Say it to a person."""
@@ -83,34 +69,14 @@ class LDiversity(CountedGuarantee):
             f"as many as {least} {varied} ones, or more"
         )
 
-    def derive(self, flow: Flow) -> Derived | Underived:
-        """The last step to write the attribute was chosen for it, and classes stay."""
-        return derive_in_classes(self, self.attribute, flow)
-
-    def check(self, unit: Unit, *, raw_times: bool = False) -> GuaranteeCheck:
-        """The least diversity. Whoever recognises inserted events leaves out the values that they
-        hold.
-        """
-        values = GroupedValues(self.attribute, self.classes)
+    def judged(self, merged: pl.DataFrame) -> Observation:
+        """The least diversity."""
+        least = least_diversity(merged, self)
+        if least is None:
+            return Observation(True, f"the log holds no value of '{self.attribute}'")
         counted = "different values" if self.variety == "distinct" else "values, by their entropy"
-
-        def judge(merged: pl.DataFrame) -> Observation:
-            least = least_diversity(merged, self)
-            if least is None:
-                return Observation(True, f"the log holds no value of '{self.attribute}'")
-            seen = f"the least varied group holds {least:.4g} {counted}"
-            return Observation(least >= self.l * (1 - _TOLERANCE), seen)
-
-        public = EvidenceOfView(values, as_everybody_sees)
-        return GuaranteeCheck(public, judge, for_recogniser=lambda _: values)
-
-    def least_group(self) -> LeastGroup | None:
-        """None: it counts values, not cases."""
-        return None
-
-    def quasi_identifiers(self) -> tuple[str, ...]:
-        """None: classes are formed by activities alone."""
-        return ()
+        seen = f"the least varied group holds {least:.4g} {counted}"
+        return Observation(least >= self.l * (1 - _TOLERANCE), seen)
 
     def caveats(self, release: ReleaseOutline) -> Iterator[GuaranteeCaveat]:
         """None that a plan knows beforehand."""

@@ -25,28 +25,20 @@ from pydantic import Field, model_validator
 
 from cloakwork.base.arrays import Floats, Ints
 from cloakwork.base.errors import GuaranteeBroken
-from cloakwork.base.facts import Unit
 from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.base.quantities import Number
-from cloakwork.guarantees.base import CountedGuarantee, Direction, LeastGroup, ReleaseOutline
+from cloakwork.guarantees.base import Direction, ReleaseOutline
 from cloakwork.guarantees.claims import GuaranteeCaveat, LargeT, RangeScale
 from cloakwork.guarantees.classes import (
     GROUP,
     Attribute,
     CaseClasses,
-    GroupedValues,
+    ValuesInClasses,
     class_in_short,
     class_text,
-    derive_in_classes,
     values_text,
 )
-from cloakwork.guarantees.evidence import (
-    EvidenceOfView,
-    GuaranteeCheck,
-    Observation,
-    as_everybody_sees,
-)
-from cloakwork.guarantees.flow import Derived, Flow, Underived
+from cloakwork.guarantees.evidence import Observation
 
 TOLERANCE: Final = 1e-9
 """What floating-point sums may be off by."""
@@ -57,7 +49,7 @@ by rank.
 """
 
 
-class TCloseness(CountedGuarantee):
+class TCloseness(ValuesInClasses):
     """Within each class the attribute's distribution is within t of its distribution over the whole
     release.
 
@@ -71,7 +63,6 @@ class TCloseness(CountedGuarantee):
     t times the other, t > 1; it has no scale.
     """
 
-    bounds_values: ClassVar[bool] = True
     stricter_if: ClassVar[Mapping[str, Direction]] = {"t": "less"}
     strictest_word: ClassVar[Mapping[str, str]] = {}
 
@@ -104,11 +95,6 @@ class TCloseness(CountedGuarantee):
             raise ValueError("distance: stochastic is about probabilities and has no scale")
         return self
 
-    @property
-    def over(self) -> tuple[str, ...]:
-        """The protected column."""
-        return (self.attribute,)
-
     def sentence(self) -> str:
         """Say it to a person."""
         class_values, all_values = values_text(self.attribute, self.classes)
@@ -139,38 +125,19 @@ class TCloseness(CountedGuarantee):
             return f"{within} are at most {self.t:g} times as likely or unlikely as elsewhere"
         return f"{within} are distributed as in the whole release (distance at most {self.t:g})"
 
-    def derive(self, flow: Flow) -> Derived | Underived:
-        """The last step to write the attribute was chosen for it, and classes stay."""
-        by_noise = self.distance == "stochastic"
-        return derive_in_classes(self, self.attribute, flow, by_noise=by_noise)
+    def rests_on_noise(self) -> bool:
+        """Whether the distance is stochastic."""
+        return self.distance == "stochastic"
 
-    def check(self, unit: Unit, *, raw_times: bool = False) -> GuaranteeCheck | None:
-        """The largest distance. Whoever recognises inserted events compares the values of the
-        others alone.
-        """
-        if self.distance == "stochastic":
-            return None
-        values = GroupedValues(self.attribute, self.classes)
-
-        def judge(merged: pl.DataFrame) -> Observation:
-            largest = largest_distance(merged, self)
-            if largest is None:
-                return Observation(True, f"the log holds no value of '{self.attribute}'")
-            # Rounded up: what is seen may not look better than it is.
-            shown = math.ceil((largest - TOLERANCE) * 1e4) / 1e4
-            seen = f"the farthest group lies {shown:g} from all values"
-            return Observation(largest <= self.t + TOLERANCE, seen)
-
-        public = EvidenceOfView(values, as_everybody_sees)
-        return GuaranteeCheck(public, judge, for_recogniser=lambda _: values)
-
-    def least_group(self) -> LeastGroup | None:
-        """None: it compares distributions, however many cases there are."""
-        return None
-
-    def quasi_identifiers(self) -> tuple[str, ...]:
-        """None: classes are formed by activities alone."""
-        return ()
+    def judged(self, merged: pl.DataFrame) -> Observation:
+        """The largest distance."""
+        largest = largest_distance(merged, self)
+        if largest is None:
+            return Observation(True, f"the log holds no value of '{self.attribute}'")
+        # Rounded up: what is seen may not look better than it is.
+        shown = math.ceil((largest - TOLERANCE) * 1e4) / 1e4
+        seen = f"the farthest group lies {shown:g} from all values"
+        return Observation(largest <= self.t + TOLERANCE, seen)
 
     def caveats(self, release: ReleaseOutline) -> Iterator[GuaranteeCaveat]:
         """What it does not rule out for numbers."""

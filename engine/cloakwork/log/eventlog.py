@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 import numpy as np
 import polars as pl
 
-from cloakwork.base.arrays import Bools, Ints
+from cloakwork.base.arrays import Bools, Ints, offsets_of
 from cloakwork.base.errors import LogError
 from cloakwork.base.naming import (
     ACTIVITY,
@@ -177,7 +177,7 @@ class EventLog:
         if order is not None:
             events, case_of, source = events[order], case_of[order], source.for_rows(events=order)
         counts = np.bincount(case_of, minlength=cases.height)
-        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        offsets = offsets_of(counts)
         return cls(events, cases, offsets, notes, source=source)
 
     @classmethod
@@ -207,7 +207,7 @@ class EventLog:
         # Event j of the new log stands in its case where it stood before: the case's first row,
         # and as many rows further as j is away from the case's new first row.
         lengths = np.diff(self.offsets)[chosen]
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        offsets = offsets_of(lengths)
         moved_by = np.repeat(self.offsets[chosen] - offsets[:-1], lengths)
         rows = np.arange(offsets[-1]) + moved_by
         return replace(
@@ -238,7 +238,7 @@ class EventLog:
     def keep_events(self, kept: Bools) -> "EventLog":
         """The events where ``kept`` (bool, shape (events,)); cases stay, even without events."""
         # How many kept events stand before each row, and before the end.
-        before = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)
+        before = offsets_of(kept)
         return replace(
             self,
             events=self.events.filter(pl.Series(kept)),

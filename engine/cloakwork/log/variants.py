@@ -9,7 +9,7 @@ from itertools import chain
 import numpy as np
 import polars as pl
 
-from cloakwork.base.arrays import Ints, Ints32
+from cloakwork.base.arrays import Ints, Ints32, offsets_of
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, EventLog
 
 
@@ -73,7 +73,7 @@ def variants_of(log: EventLog) -> Variants:
         alphabet=tuple(alphabet.to_list()),
         # An empty array in front, as a log without cases has nothing to join.
         codes=np.concatenate([np.zeros(0, np.int32), *(rows.ravel() for rows in found)]),
-        offsets=np.cumsum(np.concatenate([[0], *sizes])).astype(np.int64),
+        offsets=offsets_of(np.concatenate([np.zeros(0, np.int64), *sizes])),
         counts=np.concatenate([np.zeros(0, np.int64), *counts]),
         of_case=of_case,
     )
@@ -120,9 +120,9 @@ class CasesOfVariants:
         labels = pl.Series(list(chain.from_iterable(variants)), dtype=pl.String)
         return cls(
             labels,
-            _summed(lengths),
-            _summed(times),
-            _summed(lengths * times),
+            offsets_of(lengths),
+            offsets_of(times),
+            offsets_of(lengths * times),
         )
 
     @property
@@ -149,7 +149,7 @@ class CasesOfVariants:
         """Where the events of each case begin, and last where they end: int64, shape
         (cases + 1,).
         """
-        return _summed(np.repeat(np.diff(self.offsets), np.diff(self.cases_before)))
+        return offsets_of(np.repeat(np.diff(self.offsets), np.diff(self.cases_before)))
 
     def made(self, first: int, behind: int) -> EventLog:
         """The cases from ``first`` on, before ``behind``, without times or attributes; their ids
@@ -157,7 +157,7 @@ class CasesOfVariants:
         """
         bounds = np.clip(self.cases_before, first, behind)
         variant = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
-        offsets = _summed(np.diff(self.offsets)[variant])
+        offsets = offsets_of(np.diff(self.offsets)[variant])
         # An event is as far from the first one of its case as its label from the variant's first.
         moved_by = np.repeat(self.offsets[variant] - offsets[:-1], np.diff(offsets))
         rows = np.arange(offsets[-1]) + moved_by
@@ -177,8 +177,3 @@ def log_of_variants(variants: Sequence[tuple[str, ...]], cases: Ints) -> EventLo
     """
     made = CasesOfVariants.of(variants, cases)
     return replace(made.made(0, made.case_count), case_index=None)
-
-
-def _summed(sizes: Ints) -> Ints:
-    """How many there are before each, and last how many in all: int64, shape (sizes + 1,)."""
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)

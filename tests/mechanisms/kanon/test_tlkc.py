@@ -281,9 +281,9 @@ def test_counting_once_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a recount the last case of y stays, alone."""
     log, params = log_of(["xxy"] * 2 + ["y"] + ["xx"] * 3), offered()
     assert worst_knowledge(run(log, params), goal()) == WorstKnowledge(5, None)
-    real, rounds = tlkc._shortest_violations, iter([True, False])
+    real, rounds = tlkc.knowledge_levels, iter([True, False])
     monkeypatch.setattr(
-        tlkc, "_shortest_violations", lambda *given: real(*given) if next(rounds) else None
+        tlkc, "knowledge_levels", lambda *given: real(*given) if next(rounds) else iter(())
     )
     assert worst_knowledge(run(log, params), goal()) == WorstKnowledge(1, None)
 

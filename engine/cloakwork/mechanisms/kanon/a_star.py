@@ -309,11 +309,7 @@ def _children_to_open(cost: Ints, must_open: Bools) -> Bools:
     return opens
 
 
-def _knapsack_covers(
-    weight: Ints,
-    mass: Ints,
-    missing: Ints,
-) -> tuple[Ints, Bools]:
+def _knapsack_covers(weight: Ints, mass: Ints, missing: Ints) -> tuple[Ints, Bools]:
     """For each column the least sum of weights whose mass is ``missing`` or more.
 
     ``weight``: int64, shape (items, columns), positive; ``_FORBIDDEN`` where an item may not be
@@ -376,12 +372,7 @@ class _State:
 class _AStarSearch:
     """The queue and the best answer so far. ``least_bound``: on every answer not yet seen."""
 
-    def __init__(
-        self,
-        costs: MoveCosts,
-        target: Ints,
-        deadline: Deadline,
-    ) -> None:
+    def __init__(self, costs: MoveCosts, target: Ints, deadline: Deadline) -> None:
         self.costs, self.deadline = costs, deadline
         self.target, self.cost = target, costs.total_cost(target)
         self.relaxation = Relaxation(costs, deadline)

@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 from pydantic import AwareDatetime, Field, JsonValue
 
-from cloakwork.base.arrays import Bools, Floats, Ints
+from cloakwork.base.arrays import Bools, Floats, Ints, offsets_of
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.facts import UNIX_EPOCH
 from cloakwork.base.lineage import TIMESTAMPS
@@ -146,7 +146,7 @@ class ColumnOfCases:
         return EventLog(
             events=events,
             cases=cases,
-            offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+            offsets=offsets_of(lengths),
             inserted=inserted,
             case_index=summary[INDEX].to_numpy().astype(np.int64),
         )
@@ -304,12 +304,7 @@ def attribute_values_of(
     # The distinct values, ascending, and the index of each value among them; -1 for null.
     distinct = values.drop_nulls().unique().sort().alias(params.column)
     numbered = distinct.to_frame("value").with_row_index("code")
-    joined = values.to_frame("value").join(
-        numbered,
-        on="value",
-        how="left",
-        maintain_order="left",
-    )
+    joined = values.to_frame("value").join(numbered, on="value", how="left", maintain_order="left")
     codes = joined["code"].cast(pl.Int64).fill_null(-1).to_numpy()[rows]
     cells, activity, class_of_cell = _cells_of_rows(log, params)
     cells, activity = cells[rows], activity[rows]
@@ -324,15 +319,7 @@ def attribute_values_of(
         missing = pl.Series(distinct.name, [None], dtype=distinct.dtype)
         distinct = pl.concat([distinct, missing])
     kept = np.ones(len(rows), np.bool_) if params.is_of_cases else log.kept[rows]
-    found = AttributeValues(
-        distinct,
-        codes,
-        rows,
-        cells,
-        activity,
-        kept,
-        class_of_cell,
-    )
+    found = AttributeValues(distinct, codes, rows, cells, activity, kept, class_of_cell)
     return found.restricted_to(codes >= 0)
 
 
@@ -425,11 +412,7 @@ def _times_from_steps(
     cycle_time = np.zeros(log.events.height, np.int64)
     cycle_time[rows] = steps.to_numpy()
     # As floats, which do not overflow.
-    durations = np.bincount(
-        log.case_of,
-        cycle_time.astype(np.float64),
-        log.cases.height,
-    )
+    durations = np.bincount(log.case_of, cycle_time.astype(np.float64), log.cases.height)
     calendar = datetime(_LAST_YEAR, 1, 1, tzinfo=params.epoch.tzinfo) - params.epoch
     if durations.max(initial=0.0) > calendar / params.grid:
         raise MechanismError(

@@ -17,7 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.base.arrays import Bools, Floats, Ints
+from cloakwork.base.arrays import Bools, Floats, Ints, offsets_of
 
 MOST_MATCHES: Final = 30_000_000
 """How many pairs of candidate and sequence are held at once; about 3 GB."""
@@ -155,7 +155,7 @@ def _first_occurrences(sequences: KnownSequences, starts: Ints) -> tuple[Ints, I
     seen_from = _ranges(previous + 1, width)
     occurrence = np.repeat(np.arange(places), width)
     count = np.bincount(seen_from, minlength=places + 1)
-    first = np.concatenate([[0], np.cumsum(count)])
+    first = offsets_of(count)
     return first, occurrence[np.argsort(seen_from, kind="stable")]
 
 
@@ -263,7 +263,7 @@ def places_to_suppress(
     violations = np.flatnonzero(is_violating[level.candidate])
     rows = _symbols_of_matches(level, violations, sequences, order)
     # A candidate may name a symbol twice: of each match and symbol stays what loses fewest events.
-    lost_before = np.concatenate([[0], np.cumsum(events_lost)])
+    lost_before = offsets_of(events_lost)
     lost = lost_before[rows.end] - lost_before[rows.first]
     ranking = np.lexsort((lost, rows.symbol, rows.match))
     same_match = np.diff(rows.match[ranking], prepend=-1) == 0

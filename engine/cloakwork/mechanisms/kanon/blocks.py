@@ -80,11 +80,7 @@ def consecutive_groups(mass: Ints, k: int) -> Ints:
     return np.minimum(group, max(number - 1, 0))
 
 
-def _order_between_pivots(
-    problem: KAnonymityProblem,
-    rows: Ints,
-    round_: int,
-) -> Ints:
+def _order_between_pivots(problem: KAnonymityProblem, rows: Ints, round_: int) -> Ints:
     """Positions of ``rows``, from those nearest to one pivot to those nearest to the other."""
     count = len(rows)
     start = int(rows[0]) + count + 1
@@ -251,11 +247,7 @@ class _Merging:
         self.k = problem.k
         self.at, self.class_of = np.unique(start, return_inverse=True)
         classes = len(self.at)
-        self.mass = np.bincount(
-            self.class_of,
-            problem.mass,
-            classes,
-        ).astype(np.int64)
+        self.mass = np.bincount(self.class_of, problem.mass, classes).astype(np.int64)
         self.gather_cost = np.zeros((classes, variants), np.int64)
         for variant in range(variants):
             distance = problem.distances.matrix[variant].astype(np.int64)
@@ -353,12 +345,7 @@ class _BlockSearch:
     variant costs in it; ``work_left``: in pairs.
     """
 
-    def __init__(
-        self,
-        problem: KAnonymityProblem,
-        seconds: float,
-        deadline: Deadline,
-    ) -> None:
+    def __init__(self, problem: KAnonymityProblem, seconds: float, deadline: Deadline) -> None:
         self.problem, self.deadline = problem, deadline
         self.rows = np.arange(len(problem.texts))
         self.target = self.rows.copy()
@@ -373,13 +360,7 @@ class _BlockSearch:
         """Merge in blocks of all variants."""
         problem, each = self.problem, np.ones_like(self.rows)
         blocks = partition_into_blocks(
-            problem,
-            self.rows,
-            each,
-            problem.mass,
-            self.block_size,
-            0,
-            self.deadline,
+            problem, self.rows, each, problem.mass, self.block_size, 0, self.deadline
         )
         # Half of the time at most, so that blocks of a slow machine gather without comparisons.
         merging = self.deadline.share(0.5)
@@ -458,13 +439,7 @@ class _BlockSearch:
         problem, most = self.problem, _GROWTH * self.block_size
         each, enough = np.ones_like(self.rows), np.full_like(self.rows, problem.k)
         blocks = partition_into_blocks(
-            problem,
-            self.rows,
-            each,
-            enough,
-            most,
-            round_,
-            self.deadline,
+            problem, self.rows, each, enough, most, round_, self.deadline
         )
         is_class = np.bincount(self.target, minlength=len(self.rows)) > 0
         nearest, nearest_cost = self.target.copy(), self.cost.copy()
@@ -504,13 +479,7 @@ class _BlockSearch:
         small = np.flatnonzero(members < size)
         enough = np.full(len(small), problem.k)
         of_classes = partition_into_blocks(
-            problem,
-            opened[small],
-            members[small],
-            enough,
-            size,
-            round_,
-            self.deadline,
+            problem, opened[small], members[small], enough, size, round_, self.deadline
         )
         by_class = np.split(np.argsort(class_of, kind="stable"), np.cumsum(members)[:-1])
         blocks = []

@@ -22,7 +22,6 @@ from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.base.naming import CASE_ID
 from cloakwork.base.progress import say
 from cloakwork.guarantees import Guarantee, LDiversity, TCloseness
-from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal, Theorem, option_fault
 from cloakwork.mechanisms.kanon.attribute_values import (
     NAME,
@@ -193,8 +192,18 @@ class Closeness(Mechanism[ClosenessParams]):
         """
         column = ColumnOfCases(params.source_column)
         log = column.as_log(summary)
-        values = _close_values(log, params, noise)
-        return Decision(pl.DataFrame() if values is None else column.decided(log, values))
+        values = attribute_values_of(log, params, noise)
+        if values is None:
+            return Decision(pl.DataFrame())
+        if params.aim == "stochastic":
+            rows, released = values.source_rows, _randomised_values(values, params, noise)
+        else:
+            has_value, codes = _exchanged_codes(values, params, noise)
+            remaining = values.restricted_to(has_value)
+            moved = int((codes != remaining.codes).sum())
+            say(f"{params.column}: {moved} of {len(codes)} values changed places")
+            rows, released = remaining.source_rows, values.distinct.alias("").gather(codes)
+        return Decision(column.decided(log, with_values(log, params, rows, released)))
 
     def rewrite(
         self,
@@ -246,22 +255,6 @@ def _offer_stochastic(params: ClosenessParams, facts: Facts) -> Offer[ClosenessP
     )
 
 
-def _close_values(log: EventLog, params: ClosenessParams, noise: Noise) -> pl.Series | None:
-    """The column with values that every class may show; None for an empty log without it."""
-    values = attribute_values_of(log, params, noise)
-    if values is None:
-        return None
-    if params.aim == "stochastic":
-        released = _randomised_values(values, params, noise)
-        return with_values(log, params, values.source_rows, released)
-    has_value, codes = _exchanged_codes(values, params, noise)
-    remaining = values.restricted_to(has_value)
-    moved = int((codes != remaining.codes).sum())
-    say(f"{params.column}: {moved} of {len(codes)} values changed places")
-    released = values.distinct.alias("").gather(codes)
-    return with_values(log, params, remaining.source_rows, released)
-
-
 def _randomised_values(values: AttributeValues, params: ClosenessParams, noise: Noise) -> pl.Series:
     """Each value randomised, activity by activity, with the epsilon that its smallest class asks
     for, counted with inserted events and without.
@@ -283,9 +276,7 @@ def _randomised_values(values: AttributeValues, params: ClosenessParams, noise: 
 
 
 def _exchanged_codes(
-    values: AttributeValues,
-    params: ClosenessParams,
-    noise: Noise,
+    values: AttributeValues, params: ClosenessParams, noise: Noise
 ) -> tuple[Bools, Ints]:
     """Which rows keep a value, and the code that each of these then has.
 
@@ -298,7 +289,7 @@ def _exchanged_codes(
         remaining = values.restricted_to(has_value)
         goal: ClassGoal
         if params.aim == "emd":
-            missing_code = len(remaining.distinct) - 1 if remaining.distinct.null_count() else None
+            missing_code = len(remaining.distinct) - 1 if remaining.distinct.null_count() else -1
             by_rank = params.scale == "rank"
             goal = TClosenessGoal(params.bound, remaining.positions(), by_rank, missing_code)
         else:
@@ -330,19 +321,12 @@ def _exchanged_codes(
 
 
 def _moved(
-    values: AttributeValues,
-    rows: Ints,
-    goal: ClassGoal,
-    move: Move,
+    values: AttributeValues, rows: Ints, goal: ClassGoal, move: Move
 ) -> tuple[Ints, Bools, Floats]:
     """The values at ``rows``, all of one activity, after ``move``: their codes; which of the rows
     stand in cells that miss the goal; and the figures of the groups that miss it.
     """
-    distinct, codes, count = np.unique(
-        values.codes[rows],
-        return_inverse=True,
-        return_counts=True,
-    )
+    distinct, codes, count = np.unique(values.codes[rows], return_inverse=True, return_counts=True)
     cells, groups_to_check = values.groups_to_check(rows)
     goal = goal.restricted_to(distinct, count)
     moved = move(codes.astype(np.int64), cells, groups_to_check, goal)
@@ -358,11 +342,7 @@ def _moved(
     return distinct[moved], cell_misses, np.concatenate(missed_figures)
 
 
-def _is_beyond_help(
-    values: AttributeValues,
-    rows: Ints,
-    goal: ClassGoal,
-) -> Bools:
+def _is_beyond_help(values: AttributeValues, rows: Ints, goal: ClassGoal) -> Bools:
     """Which of ``rows`` stand in groups that miss the goal even where everything is redistributed,
     without those found before.
 

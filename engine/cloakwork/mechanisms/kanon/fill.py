@@ -130,17 +130,10 @@ class Fill(Mechanism[FillParams]):
         of all its times, and where days follow the season, an inserted one is like the kept days
         before and after it. The check reads all of them, and would take away what a sample misled.
         """
-        return MapCases(
-            lambda log: _with_filled_events(log, params, stream),
-            together="log",
-        )
+        return MapCases(lambda log: _with_filled_events(log, params, stream), together="log")
 
 
-def _with_filled_events(
-    log: EventLog,
-    params: FillParams,
-    stream: Stream,
-) -> EventLog:
+def _with_filled_events(log: EventLog, params: FillParams, stream: Stream) -> EventLog:
     if log.inserted is None or not log.inserted.any():
         return log
     labels = log.events[ACTIVITY].cast(pl.String).fill_null("")
@@ -153,13 +146,7 @@ def _with_filled_events(
     attributes = log.events.drop(ACTIVITY, TIMESTAMP, strict=False)
     events = log.events.with_columns(attributes.select(pl.all().gather(rows)))
     if params.times and TIMESTAMP in log.events.columns:
-        times = _times_with_inserted(
-            log,
-            log.inserted,
-            activity,
-            source,
-            stream.part("times"),
-        )
+        times = _times_with_inserted(log, log.inserted, activity, source, stream.part("times"))
         events = events.with_columns(times)
     return replace(log, events=events)
 
@@ -186,12 +173,7 @@ def _keys_of_donors(log: EventLog, activity: Ints, donors: str) -> list[Ints]:
     return [activity * (before.max(initial=0) + 1) + before, activity]
 
 
-def _drawn_sources(
-    log: EventLog,
-    keys: list[Ints],
-    inserted: Bools,
-    stream: Stream,
-) -> Ints:
+def _drawn_sources(log: EventLog, keys: list[Ints], inserted: Bools, stream: Stream) -> Ints:
     """For each inserted event a random kept one that shares the first of ``keys`` it can; or -1."""
     kept, to_fill = np.flatnonzero(~inserted), np.flatnonzero(inserted)
     source = np.full(len(to_fill), _NONE, np.int64)
@@ -227,11 +209,8 @@ class _Precision:
     def of(cls, time: Ints, activity: Ints) -> "_Precision":
         """Of kept events: int64, shape (events,), in microseconds; and their activities."""
         unit = np.full(activity.max() + 1, _HOUR)
-        np.minimum.at(
-            unit,
-            activity,
-            _UNITS[np.argmax(time[:, None] % _UNITS == 0, axis=1)],
-        )
+        coarsest = _UNITS[np.argmax(time[:, None] % _UNITS == 0, axis=1)]
+        np.minimum.at(unit, activity, coarsest)
         time_of_day = time % _DAY
         events = np.bincount(activity)
         times_of_day = np.bincount(np.unique(activity * _DAY + time_of_day) // _DAY)
@@ -259,11 +238,7 @@ class _Precision:
         return latest
 
 
-def _kept_days(
-    time: Ints,
-    activity: Ints,
-    is_daily: Bools,
-) -> dict[int, Ints]:
+def _kept_days(time: Ints, activity: Ints, is_daily: Bools) -> dict[int, Ints]:
     """``_Precision.days``: of the activities that have no other times of day than two an hour
     apart, all together where they follow one season, else of each that does so alone; of any other
     those at its commonest time of day.
@@ -371,16 +346,8 @@ def _drawn_times(
     has_earlier, has_later = after != _NONE, later[rows] != _NONE
     width = np.maximum(time[later[rows]] - time[after], 0) + 1
     between = time[after] + stream.uniform(width, event_addresses(log, rows))
-    since_earlier = np.where(
-        earlier[source] != _NONE,
-        time[source] - time[earlier[source]],
-        0,
-    )
-    until_later = np.where(
-        later[source] != _NONE,
-        time[later[source]] - time[source],
-        0,
-    )
+    since_earlier = np.where(earlier[source] != _NONE, time[source] - time[earlier[source]], 0)
+    until_later = np.where(later[source] != _NONE, time[later[source]] - time[source], 0)
     target = np.select(
         [has_earlier & has_later, has_earlier, has_later],
         [between, time[after] + since_earlier, time[later[rows]] - until_later],
@@ -391,11 +358,7 @@ def _drawn_times(
     # They were drawn one by one; inside a gap they are given out in ascending order.
     target = target[np.lexsort((target, gap))]
     low = np.where(has_earlier, time[after], first - _DAY)
-    high = np.where(
-        has_later,
-        np.maximum(time[later[rows]], low),
-        last + _DAY,
-    )
+    high = np.where(has_later, np.maximum(time[later[rows]], low), last + _DAY)
 
     # The first event of each gap, then the second of each, and so on.
     place = np.arange(len(rows)) - first_of_gap

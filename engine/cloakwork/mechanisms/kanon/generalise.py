@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from pydantic import Field, JsonValue
 
-from cloakwork.base.arrays import Ints
+from cloakwork.base.arrays import Ints, offsets_of
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
@@ -101,11 +101,7 @@ class QuasiIdentifier(Frozen):
         if coarser_level < 0:
             return values
         if coarser_level < len(self.group_depths):
-            return groups_at(
-                values,
-                self.hierarchy or {},
-                self.group_depths[coarser_level],
-            )
+            return groups_at(values, self.hierarchy or {}, self.group_depths[coarser_level])
         if coarser_level < len(self.interval_edges):
             return intervals(values, self.interval_edges[coarser_level])
         return _all_missing(values)
@@ -124,7 +120,7 @@ class QuasiIdentifier(Frozen):
         if isinstance(values.dtype, pl.List):
             lengths = values.list.len().fill_null(0).to_numpy()
             members = values.explode(empty_as_null=False, keep_nulls=False)
-            offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+            offsets = offsets_of(lengths)
             values = as_lists(self.at_level(members, level), offsets)
         else:
             values = self.at_level(values, level)
@@ -135,11 +131,7 @@ class QuasiIdentifier(Frozen):
 
 def _all_missing(values: pl.Series) -> pl.Series:
     """As many nulls as there are values: String."""
-    return pl.Series(
-        values.name,
-        [None],
-        dtype=pl.String,
-    ).new_from_index(0, len(values))
+    return pl.Series(values.name, [None], dtype=pl.String).new_from_index(0, len(values))
 
 
 class GeneraliseParams(Frozen):
@@ -271,12 +263,7 @@ class Generalise(Mechanism[GeneraliseParams]):
         cases_of_variant = pl.col(CASES).sum()
         variants = summary.group_by(VARIANT, maintain_order=True).agg(cases_of_variant)
         numbered = variants.select(VARIANT).with_row_index(_NUMBER)
-        rows = summary.join(
-            numbered,
-            on=VARIANT,
-            how="left",
-            maintain_order="left",
-        )
+        rows = summary.join(numbered, on=VARIANT, how="left", maintain_order="left")
         measured = [_MeasuredLevel.all_of(item, rows) for item in present]
 
         levels = np.full((variants.height, len(present)), -1, np.int64)
@@ -361,9 +348,7 @@ def _smallest_groups(rows: pl.DataFrame, codes: Sequence[Ints]) -> Ints:
 
 
 def _level_shares(
-    present: Sequence[QuasiIdentifier],
-    levels: Ints,
-    cases: Ints,
+    present: Sequence[QuasiIdentifier], levels: Ints, cases: Ints
 ) -> dict[str, JsonValue]:
     """Which share of the cases has each attribute at which level; measured on the raw log, never
     public.
@@ -383,19 +368,12 @@ def _level_shares(
 
 
 def _with_generalised_values(
-    log: EventLog,
-    attributes: Sequence[QuasiIdentifier],
-    table: pl.DataFrame,
+    log: EventLog, attributes: Sequence[QuasiIdentifier], table: pl.DataFrame
 ) -> EventLog:
     """The log with each case's values at the levels of its variant."""
     variants = variants_of(log)
     variant_rows = pl.DataFrame({VARIANT: VariantCounts().of(log)[VARIANT]})
-    decided = variant_rows.join(
-        table,
-        on=VARIANT,
-        how="left",
-        maintain_order="left",
-    )
+    decided = variant_rows.join(table, on=VARIANT, how="left", maintain_order="left")
     if any(column.null_count() for column in decided.drop(VARIANT)):
         raise MechanismError(Generalise.name, "the log holds a variant that was not decided on")
     events, cases = log.events, log.cases

@@ -121,13 +121,8 @@ class KAnonymityProgram:
             is_open = np.isin(self.opened, start.target)
             columns = np.arange(len(is_open), dtype=np.int32)
             signs = np.where(is_open, -1.0, 1.0)
-            solver.addRow(
-                -np.inf,
-                float(radius - is_open.sum()),
-                len(is_open),
-                columns,
-                signs,
-            )
+            most = float(radius - is_open.sum())
+            solver.addRow(-np.inf, most, len(is_open), columns, signs)
         values = None if start is None else self._values_of(start)
         if values is not None:
             solution = highspy.HighsSolution()
@@ -150,11 +145,7 @@ class KAnonymityProgram:
             assignment = self._assignment_from(x)
         return SolverResult(assignment, info.mip_dual_bound, has_ended)
 
-    def _linear_program_vertex(
-        self,
-        y: Floats,
-        seconds: float,
-    ) -> Assignment | None:
+    def _linear_program_vertex(self, y: Floats, seconds: float) -> Assignment | None:
         """The least answer that opens these variants and splits cases: a linear program, solved at
         a vertex; None where ``seconds`` do not suffice.
         """
@@ -165,11 +156,7 @@ class KAnonymityProgram:
         columns = np.arange(count, dtype=np.int32)
         decided = np.round(y)
         solver.changeColsBounds(count, columns, decided, decided)
-        continuous = np.full(
-            count,
-            int(highspy.HighsVarType.kContinuous),
-            np.uint8,
-        )
+        continuous = np.full(count, int(highspy.HighsVarType.kContinuous), np.uint8)
         solver.changeColsIntegrality(count, columns, continuous)
         _run_interruptible(solver, None)
         if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
@@ -188,11 +175,7 @@ class KAnonymityProgram:
             np.concatenate([self.fixed.target, self.target[used]]),
             np.concatenate([self.fixed.cases, cases[used]]),
         )
-        placed = np.bincount(
-            found.source,
-            found.cases,
-            len(self.problem.texts),
-        )
+        placed = np.bincount(found.source, found.cases, len(self.problem.texts))
         return found if np.array_equal(placed, self.problem.cases) else None
 
     def _values_of(self, start: Assignment) -> Floats | None:
@@ -342,21 +325,10 @@ def improve_by_neighbourhoods(
             while is_waiting.any():
                 if deadline.is_over:
                     return best
-                rows = _variants_near(
-                    problem,
-                    best,
-                    int(np.argmax(is_waiting)),
-                    size,
-                )
+                rows = _variants_near(problem, best, int(np.argmax(is_waiting)), size)
                 is_waiting[rows] = False
                 seconds = min(_SECONDS_OF_A_NEIGHBOURHOOD, deadline.seconds_left)
-                found = _solved_around(
-                    best,
-                    rows,
-                    certificate,
-                    classes,
-                    seconds,
-                )
+                found = _solved_around(best, rows, certificate, classes, seconds)
                 cost = least if found is None else edit_cost(problem, found)
                 if found is not None and cost < least:
                     best, least = found, cost
@@ -395,11 +367,8 @@ def _solved_around(
     problem = certificate.problem
     variants, distance = len(problem.texts), problem.distances.matrix
     moving = np.isin(current.source, rows)
-    fixed = Assignment(
-        current.source[~moving],
-        current.target[~moving],
-        current.cases[~moving],
-    )
+    stays = ~moving
+    fixed = Assignment(current.source[stays], current.target[stays], current.cases[stays])
     reduced = certificate.reduced_costs_among(rows)
     few = min(_TARGETS_OF_A_VARIANT, len(rows))
     promising = rows[np.argpartition(reduced, few - 1, axis=1)[:, :few]]

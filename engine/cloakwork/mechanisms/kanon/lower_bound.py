@@ -139,12 +139,7 @@ def choose_open_variants(
         opened = cost_alone < 0
         # A variant that is open anyway changes nothing; any other adds its own cost.
         cost_if_open = total - gain + cost_alone
-        return OpenedVariants(
-            total,
-            cost_if_open,
-            opened & ~needs_no_mass,
-            opened & needs_no_mass,
-        )
+        return OpenedVariants(total, cost_if_open, opened & ~needs_no_mass, opened & needs_no_mass)
 
     alone, extended = cost_alone.tolist(), cost_without_mass.tolist()
     rows = range(len(parent))
@@ -220,11 +215,7 @@ class CertifiedBound:
         for _, least in self._cost_if_moved():
             # Rounded up to whole edits, which -(-a // b) does in integers.
             edits_at_least = -(-least // self.grid)
-            surplus = np.clip(
-                edits_at_least - self.value,
-                0,
-                len(pairs_at) - 1,
-            )
+            surplus = np.clip(edits_at_least - self.value, 0, len(pairs_at) - 1)
             pairs_at += np.bincount(surplus.ravel(), minlength=len(pairs_at))
         # How many of the first sums are at most ``columns``: so many edits more are allowed.
         fitting = int(np.searchsorted(np.cumsum(pairs_at), columns, side="right"))
@@ -270,14 +261,8 @@ class CertifiedBound:
         Where cases may split, it is the least cost of an answer that moves one case.
         """
         cases = self.problem.cases[self.constraints.must_be_placed]
-        chunks = _reduced_cost_chunks(
-            self.problem,
-            self.constraints,
-            self.grid,
-            self.assignment_duals,
-            self.mass_duals,
-        )
-        for targets, reduced in chunks:
+        prices = self.grid, self.assignment_duals, self.mass_duals
+        for targets, reduced in _reduced_cost_chunks(self.problem, self.constraints, *prices):
             extra = reduced
             if self.constraints.cases_may_split:
                 extra = reduced // cases
@@ -296,11 +281,7 @@ def certify_bound(
     Any prices will do. Negative mass duals count as 0.
     """
     placed = constraints.must_be_placed
-    mass_prices = np.where(
-        constraints.needs_no_mass,
-        0.0,
-        np.maximum(mass_duals, 0.0),
-    )
+    mass_prices = np.where(constraints.needs_no_mass, 0.0, np.maximum(mass_duals, 0.0))
     assignment_prices = np.where(placed, assignment_duals, 0.0)
     # The finest grid on which no sum over all pairs leaves int64: 60 bits, which keeps two to
     # spare.
@@ -315,23 +296,13 @@ def certify_bound(
 
     cost_with_mass = problem.k * rounded_mass
     cost_without_mass = np.zeros(len(placed), np.int64)
-    for targets, reduced in _reduced_cost_chunks(
-        problem,
-        constraints,
-        grid,
-        rounded_assignment,
-        rounded_mass,
-    ):
+    prices = grid, rounded_assignment, rounded_mass
+    for targets, reduced in _reduced_cost_chunks(problem, constraints, *prices):
         cost_with_mass[targets] += np.minimum(reduced, 0).sum(axis=1)
         # The mass dual is taken out again: what need not hold k has none.
         without_mass_dual = reduced + rounded_mass[targets, None] * problem.mass[placed]
         cost_without_mass[targets] = np.minimum(without_mass_dual, 0).sum(axis=1)
-    chosen = choose_open_variants(
-        constraints,
-        cost_with_mass,
-        cost_without_mass,
-    )
-
+    chosen = choose_open_variants(constraints, cost_with_mass, cost_without_mass)
     sum_of_duals = rounded_assignment.sum()
     # Costs are whole edits, so the bound is rounded up, which -(-a // b) does in integers.
     value = max(0, -int(-(sum_of_duals + chosen.total) // grid))
@@ -423,22 +394,14 @@ class _Pool:
         too_few = (mass_before + mass < k).sum(axis=1)
         last = np.minimum(too_few, order.shape[1] - 1)
         position_of_last = np.take_along_axis(order, last[:, None], 1)
-        price_of_last = np.take_along_axis(
-            per_mass,
-            position_of_last,
-            1,
-        )[:, 0]
+        price_of_last = np.take_along_axis(per_mass, position_of_last, 1)[:, 0]
         no_price = self.constraints.needs_no_mass | ~np.isfinite(price_of_last)
         mass_duals = np.where(no_price, 0.0, np.maximum(price_of_last, 0.0))
 
         with_mass_duals = reduced - mass_duals[:, None] * self.mass
         cost_with_mass = k * mass_duals + np.minimum(with_mass_duals, 0).sum(axis=1)
         cost_without_mass = np.minimum(reduced, 0).sum(axis=1)
-        chosen = choose_open_variants(
-            self.constraints,
-            cost_with_mass,
-            cost_without_mass,
-        )
+        chosen = choose_open_variants(self.constraints, cost_with_mass, cost_without_mass)
 
         times_placed = np.zeros(len(duals))
         # Where mass has a price, the knapsack is filled exactly to k; its last item may be in part.
@@ -450,11 +413,7 @@ class _Pool:
         # Elsewhere a variant is placed wherever its reduced cost is negative.
         unpriced = chosen.open_with_mass & (mass_duals <= 0)
         unfilled = np.flatnonzero(chosen.open_without_mass | unpriced)
-        np.add.at(
-            times_placed,
-            self.sources[unfilled][reduced[unfilled] < 0],
-            1.0,
-        )
+        np.add.at(times_placed, self.sources[unfilled][reduced[unfilled] < 0], 1.0)
         return float(duals.sum() + chosen.total), mass_duals, times_placed
 
 
@@ -500,12 +459,7 @@ def subgradient_ascent(
         steps = _STEPS_OF_FIRST_ROUNDS if round_ < _FIRST_ROUNDS else _STEPS_OF_A_ROUND
         pool = _Pool(problem, constraints, duals, pool_size)
         last = _ascend_in_pool(pool, duals, step, aim, steps, deadline)
-        found = certify_bound(
-            problem,
-            constraints,
-            last.assignment_duals,
-            last.mass_duals,
-        )
+        found = certify_bound(problem, constraints, last.assignment_duals, last.mass_duals)
         has_stood_still = np.array_equal(duals, last.assignment_duals) and last.step == step
         is_settled = pool_size >= len(duals) and has_stood_still
         duals, step = last.assignment_duals, last.step
@@ -540,11 +494,7 @@ def _ascend_in_pool(
         idle_steps = 0 if is_better else idle_steps + 1
         if bound > best.bound:
             best = _Prices(bound, duals, mass_duals, step)
-        slope = np.where(
-            pool.constraints.must_be_placed,
-            1.0 - times_placed,
-            0.0,
-        )
+        slope = np.where(pool.constraints.must_be_placed, 1.0 - times_placed, 0.0)
         if not slope.any() or step < _SMALLEST_STEP or deadline.is_over:
             break
         if idle_steps > _PATIENCE:

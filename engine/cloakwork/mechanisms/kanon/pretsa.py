@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from cloakwork.base.arrays import Ints
+from cloakwork.base.arrays import Ints, offsets_of
 from cloakwork.mechanisms.base import Theorem
 from cloakwork.mechanisms.kanon.deadline import Deadline
 from cloakwork.mechanisms.kanon.family import K_ANONYMOUS, Anonymiser, FamilyParams
@@ -123,7 +123,7 @@ class _TreeWalk:
         self.problem, self.deadline = problem, deadline
         self.tree = _build_prefix_tree(problem.texts, problem.scope)
         self.cases, self.mass = problem.cases.copy(), problem.mass.copy()
-        mass_before = np.concatenate([[0], np.cumsum(problem.mass)])
+        mass_before = offsets_of(problem.mass)
         self.mass_below = mass_before[self.tree.last] - mass_before[self.tree.first]
         self.occupied_below = self.tree.last - self.tree.first
         self.target = np.arange(variants)

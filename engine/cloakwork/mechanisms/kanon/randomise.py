@@ -95,16 +95,8 @@ def _randomised_response(distinct: pl.Series, domain: pl.Series) -> Randomiser:
     (e^epsilon - 1) / (e^epsilon - 1 + k).
     """
     missing = len(domain)
-    or_missing = pl.concat(
-        [
-            domain,
-            pl.Series(
-                domain.name,
-                [None],
-                dtype=domain.dtype,
-            ),
-        ]
-    )
+    nothing = pl.Series(domain.name, [None], dtype=domain.dtype)
+    or_missing = pl.concat([domain, nothing])
     member = {value: index for index, value in enumerate(or_missing.to_list())}
     # -1 for a value that was not declared: it is never kept.
     member_of = np.array([member.get(value, -1) for value in distinct.to_list()], np.int64)
@@ -113,22 +105,11 @@ def _randomised_response(distinct: pl.Series, domain: pl.Series) -> Randomiser:
         true = member_of[codes]
         is_missing = true == missing
         if is_missing.all():
-            return pl.Series(
-                domain.name,
-                [None] * len(codes),
-                dtype=domain.dtype,
-            )
+            return nothing.new_from_index(0, len(codes))
         # Missing is one more member where some values, and not all, are missing.
         size = missing + int(is_missing.any())
-        is_kept = _uniform_draws(
-            noise,
-            len(codes),
-            _DRAWS,
-        ) < _keep_draws(
-            _DRAWS,
-            epsilon,
-            size,
-        )
+        kept_below = _keep_draws(_DRAWS, epsilon, size)
+        is_kept = _uniform_draws(noise, len(codes), _DRAWS) < kept_below
         is_declared = true >= 0
         drawn = _uniform_draws(noise, len(codes), size)
         return or_missing.gather(np.where(is_kept & is_declared, true, drawn))
@@ -230,12 +211,7 @@ def _laplace_noise(distinct: pl.Series, grid: _Grid) -> Randomiser:
             noised = points + noise.laplace_values(scale, len(codes))
             points = np.clip(noised, 0, grid.steps)
         values = pl.Series(grid.numbers_at(points)).cast(released_type)
-        nothing = pl.Series(
-            values.name,
-            [None] * len(values),
-            dtype=values.dtype,
-        )
-        return values.zip_with(pl.Series(~is_missing), nothing)
+        return values.set(pl.Series(is_missing), None)
 
     return randomise
 

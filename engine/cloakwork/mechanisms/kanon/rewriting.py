@@ -26,7 +26,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from cloakwork.base.arrays import Ints
+from cloakwork.base.arrays import Ints, offsets_of
 from cloakwork.base.errors import MechanismError
 from cloakwork.log.eventlog import ACTIVITY, EventLog
 from cloakwork.log.sequences import Metric, encode_sequences
@@ -205,13 +205,13 @@ class _CaseTemplates:
         return cls(
             origin=np.concatenate(origins),
             activity=assignment[TARGET].explode().drop_nulls(),
-            offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+            offsets=offsets_of(lengths),
         )
 
     def apply(self, log: EventLog, pair_of_case: Ints) -> EventLog:
         """``log`` with every case as the template of its pair says (int64, shape (cases,))."""
         lengths = np.diff(self.offsets)[pair_of_case]
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        offsets = offsets_of(lengths)
         # The j-th new event of a case is the j-th of its template.
         from_case_to_template = self.offsets[pair_of_case] - offsets[:-1]
         step = np.arange(offsets[-1]) + np.repeat(from_case_to_template, lengths)

@@ -6,26 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
-from time import monotonic
 from typing import Annotated, ClassVar, Final, Literal
 
 import numpy as np
 import polars as pl
 from pydantic import AwareDatetime, Field, JsonValue
 
-from cloakwork.base.arrays import Bools, Floats, Ints
+from cloakwork.base.arrays import Ints, offsets_of
 from cloakwork.base.errors import Infeasible, MechanismError
 from cloakwork.base.facts import UNIX_EPOCH, Facts
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.base.naming import CASE_PREFIX, named, values_of
-from cloakwork.base.progress import say
 from cloakwork.base.quantities import Duration, Frozen, Number
 from cloakwork.guarantees import Background, ConfidenceBound, Guarantee
 from cloakwork.log.eventlog import ACTIVITY, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.mechanisms.aggregates import CASES, UNIT, VARIANT, as_lists, case_texts
 from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal, Theorem
 from cloakwork.mechanisms.kanon.background_knowledge import (
-    KnowledgeLevel,
     KnownSequences,
     SequenceCases,
     TooManyMatches,
@@ -33,6 +30,7 @@ from cloakwork.mechanisms.kanon.background_knowledge import (
     places_to_suppress,
     support_and_confidence,
 )
+from cloakwork.mechanisms.kanon.deadline import RateLimitedProgress
 from cloakwork.mechanisms.steps import Decision, MapCases, Rewrite, RewriteStep
 from cloakwork.noise import Noise, Stream
 
@@ -268,7 +266,7 @@ class Tlkc(Mechanism[TlkcParams]):
         )
         cases = _sequence_cases(grouped, details)
         try:
-            left, figures = _suppress_until_bounded(sequences, cases, params)
+            left, rounds = _suppress_until_bounded(sequences, cases, params)
         except TooManyMatches:
             raise MechanismError(
                 self.name,
@@ -277,7 +275,18 @@ class Tlkc(Mechanism[TlkcParams]):
             ) from None
         is_kept = np.zeros(len(sequences.symbols), np.bool_)
         is_kept[left] = True
-        kept = as_lists(pl.Series(is_kept[place]), _offsets(lengths))
+        kept = as_lists(pl.Series(is_kept[place]), offsets_of(lengths))
+        # What the internal report may tell; measured on the raw log, never public.
+        of_sequence = np.add.reduceat(cases.cases, cases.offsets[:-1])
+        weight = sequences.events_lost * of_sequence[sequences.sequence_of]
+        with_events = np.unique(sequences.sequence_of[left])
+        figures: dict[str, JsonValue] = {
+            "events": int(weight.sum()),
+            "events_kept": int(weight[left].sum()),
+            "cases": int(of_sequence.sum()),
+            "cases_kept": int(of_sequence[with_events].sum()),
+            "rounds": rounds,
+        }
         return Decision(grouped.select(keys).with_columns(kept.alias(KEPT)), figures)
 
     def rewrite(
@@ -288,10 +297,7 @@ class Tlkc(Mechanism[TlkcParams]):
     ) -> Rewrite:
         """Suppress what is decided for the sequence of each case."""
         table = decision.table
-        return MapCases(
-            lambda log: _suppress_events(log, table, params),
-            together="case",
-        )
+        return MapCases(lambda log: _suppress_events(log, table, params), together="case")
 
 
 def _meaningless_request(goal: ConfidenceBound) -> str | None:
@@ -333,67 +339,36 @@ def _suppress_until_bounded(
     sequences: KnownSequences,
     cases: SequenceCases,
     params: TlkcParams,
-) -> tuple[Ints, dict[str, JsonValue]]:
-    """The places that stay (int64, ascending), and figures for the internal report."""
+) -> tuple[Ints, int]:
+    """The places that stay (int64, ascending), and in how many rounds others were suppressed."""
     left = np.arange(len(sequences.symbols))
     if len(cases.cases) and not len(left):
         raise Infeasible(NAME, _nothing_releasable(params, 0, 0, 0.0))
     rounds = 0
-    last_report = monotonic()
+    progress = RateLimitedProgress()
     while True:
         remaining = sequences.restricted_to(left)
-        violations = _shortest_violations(remaining, cases, params)
-        if violations is None:
-            return left, {**_suppression_figures(sequences, left, cases), "rounds": rounds}
-        level, support, confidence = violations
+        # The shortest knowledge of which some violates.
+        for level in knowledge_levels(remaining, params.L):
+            support, confidence = support_and_confidence(level, cases)
+            is_violating = (support < params.K) | (confidence > params.C)
+            if is_violating.any():
+                break
+        else:
+            return left, rounds
         if level.candidates.shape[1] == 0:
             # Whoever knows nothing matches all cases: suppressing events does not help.
-            reason = _nothing_releasable(
-                params,
-                rounds,
-                int(support[0]),
-                float(confidence[0]),
-            )
-            raise Infeasible(NAME, reason)
-        is_violating = _is_violating(support, confidence, params)
+            of_all = int(support[0]), float(confidence[0])
+            raise Infeasible(NAME, _nothing_releasable(params, rounds, *of_all))
         left = np.delete(left, places_to_suppress(level, is_violating, remaining))
         rounds += 1
         if not len(left):
             raise Infeasible(NAME, _nothing_releasable(params, rounds, params.K, 0.0))
-        if monotonic() - last_report >= 1:
-            last_report = monotonic()
-            places = len(sequences.symbols)
-            say(f"{NAME}: round {rounds}, {len(left):,} of {places:,} places left")
+        places = len(sequences.symbols)
+        progress.report(f"{NAME}: round {rounds}, {len(left):,} of {places:,} places left")
 
 
-def _shortest_violations(
-    sequences: KnownSequences,
-    cases: SequenceCases,
-    params: TlkcParams,
-) -> tuple[KnowledgeLevel, Ints, Floats] | None:
-    """The shortest knowledge of which some violates, its support and confidence; None without."""
-    for level in knowledge_levels(sequences, params.L):
-        support, confidence = support_and_confidence(level, cases)
-        if _is_violating(support, confidence, params).any():
-            return level, support, confidence
-    return None
-
-
-def _is_violating(
-    support: Ints,
-    confidence: Floats,
-    params: TlkcParams,
-) -> Bools:
-    """Which candidates violate: bool, shape (candidates,)."""
-    return np.asarray((support < params.K) | (confidence > params.C), np.bool_)
-
-
-def _nothing_releasable(
-    params: TlkcParams,
-    rounds: int,
-    support: int,
-    confidence: float,
-) -> str:
+def _nothing_releasable(params: TlkcParams, rounds: int, support: int, confidence: float) -> str:
     if rounds == 0 and support < params.K:
         counted = "cases" if params.unit is None else f"distinct values of '{params.unit}'"
         return (
@@ -427,11 +402,7 @@ def _known_sequences(
     pair = sequence * symbols + symbol
     if background == "set":
         # All events of one activity are known, and suppressed, together.
-        distinct, place, count = np.unique(
-            pair,
-            return_inverse=True,
-            return_counts=True,
-        )
+        distinct, place, count = np.unique(pair, return_inverse=True, return_counts=True)
         sequence, symbol = np.divmod(distinct, symbols)
         return KnownSequences(symbol, sequence, count.astype(np.int64)), place
     order = np.arange(len(pair))
@@ -440,11 +411,7 @@ def _known_sequences(
     place = np.empty(len(pair), np.int64)
     place[order] = np.arange(len(pair))
     one_event_each = np.ones(len(pair), np.int64)
-    return KnownSequences(
-        symbol[order],
-        sequence[order],
-        one_event_each,
-    ), place
+    return KnownSequences(symbol[order], sequence[order], one_event_each), place
 
 
 def _sequence_cases(grouped: pl.DataFrame, details: Sequence[str]) -> SequenceCases:
@@ -474,51 +441,22 @@ def _sequence_cases(grouped: pl.DataFrame, details: Sequence[str]) -> SequenceCa
     # An empty list explodes to a null.
     value = values.explode().drop_nulls().rank("dense").to_numpy().astype(np.int64)
     return SequenceCases(
-        offsets=_offsets(np.bincount(sequence, minlength=len(row_counts))),
+        offsets=offsets_of(np.bincount(sequence, minlength=len(row_counts))),
         cases=rows[CASES].to_numpy().astype(np.int64),
         unit=unit,
-        value_offsets=_offsets(values.list.len().to_numpy()),
+        value_offsets=offsets_of(values.list.len().to_numpy()),
         value=value,
         units=units,
     )
 
 
-def _suppression_figures(
-    sequences: KnownSequences,
-    left: Ints,
-    cases: SequenceCases,
-) -> dict[str, JsonValue]:
-    """What the internal report may tell; measured on the raw log, never public."""
-    of_sequence = cases.cases
-    if len(cases.cases):
-        # One more zero, so that offsets may point behind the last row.
-        of_sequence = np.add.reduceat(np.append(cases.cases, 0), cases.offsets[:-1])
-    weight = sequences.events_lost * of_sequence[sequences.sequence_of]
-    with_events = np.unique(sequences.sequence_of[left])
-    return {
-        "events": int(weight.sum()),
-        "events_kept": int(weight[left].sum()),
-        "cases": int(of_sequence.sum()),
-        "cases_kept": int(of_sequence[with_events].sum()),
-    }
-
-
-def _suppress_events(
-    log: EventLog,
-    table: pl.DataFrame,
-    params: TlkcParams,
-) -> EventLog:
+def _suppress_events(log: EventLog, table: pl.DataFrame, params: TlkcParams) -> EventLog:
     """Every case with the events that its sequence keeps; cases without any are left out."""
     if log.cases.height == 0:
         return log
     sequences = _sequences_of_cases(log, params)
     keys = [named(column).as_expr() for column in params.sequence_columns]
-    decided = sequences.join(
-        table,
-        on=keys,
-        how="left",
-        maintain_order="left",
-    )[KEPT]
+    decided = sequences.join(table, on=keys, how="left", maintain_order="left")[KEPT]
     if decided.null_count():
         raise MechanismError(NAME, "the log holds a variant that was not decided on")
     if params.precision is not None:
@@ -528,11 +466,6 @@ def _suppress_events(
         log = replace(log, events=log.events.with_columns(times.cast(TIME_TYPE).alias(TIMESTAMP)))
     remaining = log.keep_events(decided.explode().drop_nulls().to_numpy())
     return remaining.keep_cases(np.flatnonzero(np.diff(remaining.offsets) > 0))
-
-
-def _offsets(widths: Ints) -> Ints:
-    """Where ranges of these widths begin, end to end, and where the last one ends: int64."""
-    return np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
 
 
 def _microseconds(length: timedelta) -> int:

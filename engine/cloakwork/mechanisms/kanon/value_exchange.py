@@ -101,70 +101,48 @@ class TClosenessGoal(ClassGoal):
     ``positions``: float64, shape (codes,), ascending; where each value lies, from 0 to 1. None: any
     two values lie 1 apart. ``by_rank``: the positions follow from ranks among the values of each
     activity, so that only their order counts before ``restricted_to``. ``missing_code``: the last
-    code stands for missing values, which lie 1 from all others; None: there is no such code.
+    code stands for missing values, which lie 1 from all others; -1: there is no such code.
     """
 
     t: float
     positions: Floats | None
     by_rank: bool = False
-    missing_code: int | None = None
+    missing_code: int = -1
 
     def restricted_to(self, distinct: Ints, count: Ints) -> "TClosenessGoal":
         """The positions of these codes only. The exchange keeps all values, and so their ranks."""
-        has_missing = len(distinct) > 0 and distinct[-1] == self.missing_code
-        missing_code = len(distinct) - 1 if has_missing else None
+        is_present = distinct != self.missing_code
+        missing_code = -1 if is_present.all() else len(distinct) - 1
         if self.positions is None:
             return TClosenessGoal(self.t, None, missing_code=missing_code)
-        present = slice(missing_code)
-        positions = self.positions[distinct[present]]
+        positions = self.positions[distinct[is_present]]
         if self.by_rank:
             # The middle rank of the copies of each value, as a share of all ranks.
-            copies = count[present]
+            copies = count[is_present]
             positions = (np.cumsum(copies) - copies / 2) / max(copies.sum(), 1)
         return TClosenessGoal(self.t, positions, missing_code=missing_code)
 
     def measure(self, codes: Ints, groups: Groups) -> Floats:
-        """Each group's distance from all values."""
-        values = codes[groups.member]
+        """Each group's distance from all values. Where it lacks more values (or fewer) than these
+        do, the difference moves by 1, the other values in proportion.
+        """
+        values, group = codes[groups.member], groups.group
         reference = codes if groups.reference is None else codes[groups.reference]
         if self.positions is None:
-            return total_variation(reference, values, groups.group)
-        if self.missing_code is None:
-            return earth_mover_distance(
-                reference,
-                values,
-                groups.group,
-                self.positions,
-            )
-        return self._distance_with_missing(
-            reference,
-            values,
-            groups.group,
-            self.positions,
-        )
-
-    def _distance_with_missing(
-        self,
-        reference: Ints,
-        values: Ints,
-        group: Ints,
-        positions: Floats,
-    ) -> Floats:
-        """Where a group lacks more values (or fewer) than ``reference``, the difference moves by 1,
-        the other values in proportion.
-        """
+            return total_variation(reference, values, group)
         is_present = values != self.missing_code
         present_reference = reference != self.missing_code
         share = np.bincount(group, is_present) / np.bincount(group)
         share_of_reference = float(present_reference.mean())
         distance = np.zeros(len(share))
         if is_present.any():
-            group_of_present = group[is_present]
-            distance[np.unique(group_of_present)] = earth_mover_distance(
+            has_values = share > 0
+            distance[has_values] = earth_mover_distance(
                 reference[present_reference],
                 values[is_present],
-                _dense_numbers(group_of_present),
-                positions,
+                # Groups with values only, renumbered from 0.
+                (np.cumsum(has_values) - 1)[group[is_present]],
+                self.positions,
             )
         common = np.minimum(share, share_of_reference)
         return np.asarray(np.abs(share - share_of_reference) + common * distance, np.float64)
@@ -199,11 +177,7 @@ class LDiversityGoal(ClassGoal):
 
     def shortfall(self, figures: Floats) -> Floats:
         """The share of ``l`` that is missing."""
-        return np.where(
-            figures >= self.l * (1 - ROUNDING),
-            0.0,
-            1 - figures / self.l,
-        )
+        return np.where(figures >= self.l * (1 - ROUNDING), 0.0, 1 - figures / self.l)
 
     def redistribute_all(self, codes: Ints, cells: Ints) -> Ints:
         """For distinct values: as many different ones to each cell as all cells can have."""
@@ -253,18 +227,10 @@ def exchange_values(
             return _with_most_values_in_place(codes, exchanged, cells)
         failing = np.unique(cells[misses])
         share[failing] = (1 + share[failing]) / 2
-    return _with_most_values_in_place(
-        codes,
-        goal.redistribute_all(codes, cells),
-        cells,
-    )
+    return _with_most_values_in_place(codes, goal.redistribute_all(codes, cells), cells)
 
 
-def _row_shortfall(
-    codes: Ints,
-    to_check: Sequence[Groups],
-    goal: ClassGoal,
-) -> Floats:
+def _row_shortfall(codes: Ints, to_check: Sequence[Groups], goal: ClassGoal) -> Floats:
     """For each row the largest shortfall of a group that it is in: float64, shape (n,)."""
     worst = np.zeros(len(codes))
     for groups in to_check:
@@ -293,11 +259,7 @@ def redistribute(codes: Ints, cells: Ints, pooled: Bools) -> Ints:
     return redistributed
 
 
-def _with_most_values_in_place(
-    before: Ints,
-    after: Ints,
-    cells: Ints,
-) -> Ints:
+def _with_most_values_in_place(before: Ints, after: Ints, cells: Ints) -> Ints:
     """``after``, with as many rows of each cell as possible on their value of ``before``."""
     rows = len(before)
     width = max(int(before.max(initial=0)), int(after.max(initial=0))) + 1
@@ -307,12 +269,7 @@ def _with_most_values_in_place(
     number_before, number_after = np.split(_dense_numbers(pairs), 2)
     key_before = number_before * rows + _rank_among_equals(number_before)
     key_after = number_after * rows + _rank_among_equals(number_after)
-    _, stays, taken = np.intersect1d(
-        key_before,
-        key_after,
-        assume_unique=True,
-        return_indices=True,
-    )
+    _, stays, taken = np.intersect1d(key_before, key_after, assume_unique=True, return_indices=True)
     is_vacant = np.ones(rows, np.bool_)
     is_vacant[stays] = False
     is_left = np.ones(rows, np.bool_)

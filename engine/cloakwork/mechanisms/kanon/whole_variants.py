@@ -24,7 +24,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from cloakwork.base.arrays import Bools, Ints
+from cloakwork.base.arrays import Bools, Ints, offsets_of
 from cloakwork.base.errors import MechanismError
 from cloakwork.log.sequences import MOST_EVENTS
 from cloakwork.mechanisms.kanon.deadline import NO_LIMIT, Deadline, RateLimitedProgress
@@ -106,7 +106,7 @@ class MoveCosts:
     def sum_over_extensions(self, amount: Ints) -> Ints:
         """Sums of ``amount`` over the rows j : prefix_end[j]: int64, shape (variants,)."""
         # Extensions are consecutive rows: a sum over them is a difference of running sums.
-        sums = np.concatenate([[0], np.cumsum(amount)])
+        sums = offsets_of(amount)
         return np.asarray(sums[self.prefix_end] - sums[:-1], np.int64)
 
     def required_mass_beside(self, classes: Bools) -> Ints:
@@ -133,13 +133,8 @@ class MoveCosts:
 
 def nearest_classes(costs: MoveCosts, classes: Bools) -> Ints:
     """For each variant the nearest of ``classes`` (ties: the first): int64, shape (variants,)."""
-    everyone = np.ones(len(classes), np.bool_)
-    return with_moved_to_nearest(
-        costs,
-        classes,
-        np.zeros(len(classes), np.int64),
-        everyone,
-    )
+    nowhere, everyone = np.zeros(len(classes), np.int64), np.ones(len(classes), np.bool_)
+    return with_moved_to_nearest(costs, classes, nowhere, everyone)
 
 
 def with_moved_to_nearest(
@@ -182,12 +177,7 @@ def repair_to_k_anonymous(
         held, required = costs.held_mass(target), costs.required_mass_beside(classes)
         deficient = np.flatnonzero(classes & (held < required))
         if not len(deficient):
-            return _moved_to_nearest_where_possible(
-                costs,
-                classes,
-                target,
-                nearest,
-            )
+            return _moved_to_nearest_where_possible(costs, classes, target, nearest)
         # The smallest first: its repair may fill others.
         smallest = int(deficient[np.argmin(held[deficient])])
         repairs = []
@@ -197,14 +187,7 @@ def repair_to_k_anonymous(
         others = classes.copy()
         others[smallest] = False
         if others.any():
-            repairs.append(
-                with_moved_to_nearest(
-                    costs,
-                    others,
-                    target,
-                    target == smallest,
-                )
-            )
+            repairs.append(with_moved_to_nearest(costs, others, target, target == smallest))
         target = min(repairs, key=costs.total_cost)
 
 
@@ -230,16 +213,7 @@ def _with_class_filled(
         if not is_movable.any():
             return None
         # Mass beyond what is missing is worth nothing.
-        cost_per_mass = np.where(
-            is_movable,
-            extra_cost
-            / np.clip(
-                mass,
-                1,
-                missing,
-            ),
-            np.inf,
-        )
+        cost_per_mass = np.where(is_movable, extra_cost / np.clip(mass, 1, missing), np.inf)
         moved = int(np.argmin(cost_per_mass))
         surplus[target[moved]] -= mass[moved]
         surplus[deficient] += mass[moved]
@@ -257,12 +231,7 @@ def _moved_to_nearest_where_possible(
     spare them; those that save most come first.
     """
     rows = np.arange(len(target))
-    nearest = with_moved_to_nearest(
-        costs,
-        classes,
-        nearest,
-        ~classes[nearest],
-    )
+    nearest = with_moved_to_nearest(costs, classes, nearest, ~classes[nearest])
     saving = costs.move_cost[rows, target] - costs.move_cost[rows, nearest]
     savers = np.flatnonzero(saving > 0)
     if not len(savers):
@@ -341,13 +310,7 @@ def climb_hill(
         trials_since_gain += 1
         if variant in hopeless:
             continue
-        for answer in _neighbouring_answers(
-            costs,
-            target,
-            nearest,
-            variant,
-            least_cost,
-        ):
+        for answer in _neighbouring_answers(costs, target, nearest, variant, least_cost):
             cost = costs.total_cost(answer)
             if cost < least_cost:
                 target, least_cost, has_changed = answer, cost, True
@@ -378,19 +341,9 @@ def _neighbouring_answers(
         if not classes.any():
             return
         # No answer without this class undercuts the nearest of the others for every variant.
-        at_best = with_moved_to_nearest(
-            costs,
-            classes,
-            nearest,
-            nearest == variant,
-        )
+        at_best = with_moved_to_nearest(costs, classes, nearest, nearest == variant)
         if costs.total_cost(at_best) < least_cost:
-            moved = with_moved_to_nearest(
-                costs,
-                classes,
-                target,
-                target == variant,
-            )
+            moved = with_moved_to_nearest(costs, classes, target, target == variant)
             yield repair_to_k_anonymous(costs, classes, moved, nearest)
         return
     rows = np.arange(len(target))
@@ -402,35 +355,15 @@ def _neighbouring_answers(
     is_nearer = costs.distance[variant] < costs.distance[rows, nearest]
     nearest = np.where(is_nearer, variant, nearest)
     classes[variant] = True
-    if _may_improve(
-        costs,
-        saving,
-        int(costs.required_mass_beside(classes)[variant]),
-    ):
-        yield repair_to_k_anonymous(
-            costs,
-            classes,
-            np.where(
-                gains,
-                variant,
-                target,
-            ),
-            nearest,
-        )
+    if _may_improve(costs, saving, int(costs.required_mass_beside(classes)[variant])):
+        gathered = np.where(gains, variant, target)
+        yield repair_to_k_anonymous(costs, classes, gathered, nearest)
     # Instead of its class: that class's members come along, and whatever else gains.
     joins = (target == target[variant]) | gains
     if int(saving[joins].sum()) > 0:
         classes[target[variant]] = False
-        yield repair_to_k_anonymous(
-            costs,
-            classes,
-            np.where(
-                joins,
-                variant,
-                target,
-            ),
-            nearest,
-        )
+        gathered = np.where(joins, variant, target)
+        yield repair_to_k_anonymous(costs, classes, gathered, nearest)
 
 
 def _may_improve(costs: MoveCosts, saving: Ints, required_mass: int) -> bool:
