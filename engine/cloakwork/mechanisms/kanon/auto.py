@@ -8,7 +8,7 @@ from pydantic import Field, JsonValue
 from cloakwork.base.facts import Facts
 from cloakwork.base.progress import say
 from cloakwork.guarantees import Guarantee, KAnonymity
-from cloakwork.mechanisms.base import Offer, Refusal, Theorem
+from cloakwork.mechanisms.base import Offer, Options, Refusal, Theorem
 from cloakwork.mechanisms.kanon.a_star import AStar
 from cloakwork.mechanisms.kanon.best_first import BestFirst
 from cloakwork.mechanisms.kanon.deadline import Deadline, OutOfTime
@@ -119,7 +119,7 @@ class Auto(Anonymiser[AutoParams]):
         self,
         goal: Guarantee,
         facts: Facts,
-        options: Mapping[str, JsonValue],
+        options: Options,
     ) -> Offer[AutoParams] | Refusal:
         """As the whole family does; cases may be split unless units are counted."""
         asks_for_units = isinstance(goal, KAnonymity) and goal.count == "units"

@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 import polars as pl
-from pydantic import JsonValue, ValidationError
+from pydantic import ValidationError
 
 from cloakwork.base.arrays import Bools, Floats, Ints
 from cloakwork.base.errors import Infeasible
@@ -22,7 +22,16 @@ from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.base.naming import CASE_ID
 from cloakwork.base.progress import say
 from cloakwork.guarantees import Guarantee, LDiversity, TCloseness
-from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal, Theorem, option_fault
+from cloakwork.mechanisms.base import (
+    Gives,
+    Mechanism,
+    Offer,
+    Options,
+    Proof,
+    Refusal,
+    Theorem,
+    option_fault,
+)
 from cloakwork.mechanisms.kanon.attribute_values import (
     NAME,
     AttributeValues,
@@ -103,7 +112,7 @@ class Closeness(Mechanism[ClosenessParams]):
         self,
         goal: Guarantee,
         facts: Facts,
-        options: Mapping[str, JsonValue],
+        options: Options,
     ) -> Offer[ClosenessParams] | Refusal:
         """Meet t-closeness or l-diversity of any attribute, cycle times included."""
         if not isinstance(goal, TCloseness | LDiversity):

@@ -26,7 +26,7 @@ from cloakwork.base.quantities import MOST_ROWS, Frozen
 from cloakwork.guarantees import Guarantee, KAnonymity
 from cloakwork.log.sequences import Metric
 from cloakwork.mechanisms.aggregates import VariantCounts
-from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal, option_fault
+from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Options, Proof, Refusal, option_fault
 from cloakwork.mechanisms.kanon.deadline import Deadline
 from cloakwork.mechanisms.kanon.problem import (
     Assignment,
@@ -193,7 +193,7 @@ class Anonymiser(Mechanism[P], Generic[P]):
         self,
         goal: Guarantee,
         facts: Facts,
-        options: Mapping[str, JsonValue],
+        options: Options,
     ) -> Offer[P] | Refusal:
         """Meet k-anonymity over the control flow, counted in cases or units; other columns of
         ``over`` come after it.

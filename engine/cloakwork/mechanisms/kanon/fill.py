@@ -16,7 +16,6 @@ from typing import ClassVar, Final, Literal
 
 import numpy as np
 import polars as pl
-from pydantic import JsonValue
 
 from cloakwork.base.arrays import Bools, Ints
 from cloakwork.base.facts import Facts
@@ -25,7 +24,7 @@ from cloakwork.base.quantities import Frozen
 from cloakwork.guarantees import Guarantee
 from cloakwork.log.eventlog import ACTIVITY, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.log.variants import variants_of
-from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal, Theorem
+from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Options, Proof, Refusal, Theorem
 from cloakwork.mechanisms.steps import Decision, MapCases, Rewrite, RewriteStep, event_addresses
 from cloakwork.noise import Stream
 
@@ -98,7 +97,7 @@ class Fill(Mechanism[FillParams]):
         self,
         goal: Guarantee,
         facts: Facts,
-        options: Mapping[str, JsonValue],
+        options: Options,
     ) -> Offer[FillParams] | Refusal:
         """The planner adds it behind a step that inserts events; alone it meets no goal."""
         return Refusal("never", "it completes events that another mechanism has inserted")

@@ -3,7 +3,7 @@ combination has k cases.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -30,7 +30,7 @@ from cloakwork.mechanisms.aggregates import (
     as_lists,
     case_texts,
 )
-from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal, Theorem
+from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Options, Proof, Refusal, Theorem
 from cloakwork.mechanisms.generalisation import groups_at, intervals, tree_height
 from cloakwork.mechanisms.steps import Decision, MapCases, Rewrite, RewriteStep
 from cloakwork.noise import Noise, Stream
@@ -221,7 +221,7 @@ class Generalise(Mechanism[GeneraliseParams]):
         self,
         goal: Guarantee,
         facts: Facts,
-        options: Mapping[str, JsonValue],
+        options: Options,
     ) -> Offer[GeneraliseParams] | Refusal:
         """The planner adds it where a guarantee names quasi-identifiers; alone it meets no goal."""
         return Refusal(

@@ -10,7 +10,7 @@ from pydantic import Field, JsonValue
 from cloakwork.base.arrays import Ints
 from cloakwork.base.facts import Facts
 from cloakwork.guarantees import Guarantee
-from cloakwork.mechanisms.base import Offer, Refusal, Theorem
+from cloakwork.mechanisms.base import Offer, Options, Refusal, Theorem
 from cloakwork.mechanisms.kanon.best_first import search_best_first
 from cloakwork.mechanisms.kanon.blocks import merge_classes, search_in_blocks
 from cloakwork.mechanisms.kanon.deadline import Deadline, OutOfTime, RateLimitedProgress
@@ -134,7 +134,7 @@ class Optimal(Anonymiser[OptimalParams]):
         self,
         goal: Guarantee,
         facts: Facts,
-        options: Mapping[str, JsonValue],
+        options: Options,
     ) -> Offer[OptimalParams] | Refusal:
         """As the whole family does; the cases of a variant split only where k counts cases."""
         answer = super().offer(goal, facts, options)

@@ -2,7 +2,7 @@
 value for sure.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -21,7 +21,7 @@ from cloakwork.base.quantities import Duration, Frozen, Number
 from cloakwork.guarantees import Background, ConfidenceBound, Guarantee
 from cloakwork.log.eventlog import ACTIVITY, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.mechanisms.aggregates import CASES, UNIT, VARIANT, as_lists, case_texts
-from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal, Theorem
+from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Options, Proof, Refusal, Theorem
 from cloakwork.mechanisms.kanon.background_knowledge import (
     KnownSequences,
     SequenceCases,
@@ -200,7 +200,7 @@ class Tlkc(Mechanism[TlkcParams]):
         self,
         goal: Guarantee,
         facts: Facts,
-        options: Mapping[str, JsonValue],
+        options: Options,
     ) -> Offer[TlkcParams] | Refusal:
         """Meet a confidence bound, counted in units where the policy names one."""
         if not isinstance(goal, ConfidenceBound):
