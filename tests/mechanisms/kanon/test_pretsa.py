@@ -12,17 +12,10 @@ from rapidfuzz.distance import Levenshtein
 from cloakwork.base.facts import Facts, Unit
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.guarantees import DifferentialPrivacy, KAnonymity
-from cloakwork.log.eventlog import TIMESTAMP
 from cloakwork.log.sequences import EditDistances, encode_sequences
-from cloakwork.mechanisms.aggregates import VariantCounts
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.kanon.pretsa import Pretsa, PretsaParams, Scope
-from cloakwork.mechanisms.steps import MapCases
-from cloakwork.noise import secret
-from cloakwork.testing.contract_logs import assert_is_a_log
 from conftest import runs
-from contracts.sample_logs import RESOURCE, courses_of, log_of
-from guarantees.measuring import require
 from mechanisms.kanon.problems import decided, released
 
 PRETSA = Pretsa()
@@ -129,32 +122,6 @@ def test_units_are_counted_where_the_goal_says_so() -> None:
     assert isinstance(answer, Offer)
     assert answer.params.unit == "case:P"
     assert {CONTROL_FLOW, "case:P"} == PRETSA.step(answer.params, Facts()).lineage.reads
-
-
-@pytest.mark.parametrize("scope", ["variants", "prefixes"])
-@settings(max_examples=runs(16))
-@given(courses=st.lists(st.text("abcd", max_size=6), min_size=8, max_size=40), k=st.integers(2, 8))
-def test_pretsa_releases_k_anonymous_logs_of_known_variants(
-    courses: list[str], k: int, scope: Scope
-) -> None:
-    """Every class holds k; every variant was seen; no case is lost; what is kept keeps its row,
-    what is new has no time.
-    """
-    log, params = log_of(courses), PretsaParams(k=k, scope=scope)
-    decision = PRETSA.decide(params, VariantCounts().of(log), secret())
-    action = PRETSA.rewrite(params, decision, secret().stream())
-    assert isinstance(action, MapCases)
-    rewritten = action.apply(log)
-
-    require(rewritten, KAnonymity(kind="k-anonymity", k=k, scope=scope))
-    assert_is_a_log(rewritten)
-    assert set(courses_of(rewritten)) <= set(courses_of(log))
-    assert log.cases.equals(rewritten.cases)
-    assert rewritten.events[TIMESTAMP].is_null().equals(rewritten.events[RESOURCE].is_null())
-    kept = rewritten.events.drop_nulls()
-    assert kept.join(log.events, on=log.events.columns, how="semi").height == kept.height
-    assert rewritten.events.null_count()[RESOURCE].item() <= decision.internal["distance"]
-    assert np.array_equal(kept[RESOURCE].unique(maintain_order=True), kept[RESOURCE])
 
 
 def plain_pretsa(courses: list[str], k: int, scope: Scope) -> dict[str, str]:
