@@ -540,32 +540,28 @@ def _known_subsequences(
     nothing = nothing.with_columns(nothing=pl.lit(0), end=pl.lit(-1, pl.Int64))
     candidates = _Candidates(nothing, ["nothing"])
     yield candidates
+    length = places.group_by("sequence").agg(pl.len().alias("length"))
     for size in range(1, longest + 1):
-        candidates = _one_event_longer(candidates, places, f"event {size}")
+        # Each candidate with one symbol more, in a new column.
+        event, found = f"event {size}", list[pl.DataFrame]()
+        by = [*candidates.by, event]
+        joined = candidates.rows.select("sequence").join(
+            length, on="sequence", how="left", maintain_order="left"
+        )
+        rows_made_so_far = joined["length"].fill_null(0).cast(pl.Int64).cum_sum().to_numpy()
+        # Slices of at least one row that make about ``_SLICE`` joined ones. A candidate and a
+        # sequence are one row, so that no slice divides what is grouped.
+        for rows in _slices(candidates.rows, rows_made_so_far // _SLICE):
+            # The earliest end is enough: what follows a later one follows the earliest, too.
+            behind = rows.join(places, on="sequence").filter(pl.col("place") > pl.col("end"))
+            longer = behind.rename({"symbol": event}).group_by(named(*by, "sequence"))
+            found.append(longer.agg(pl.col("place").min().alias("end")))
+            if sum(table.height for table in found) > MOST_PAIRS:
+                raise _TooManyMatches
+        candidates = _Candidates(pl.concat(found), by)
         if not candidates.rows.height:
             return
         yield candidates
-
-
-def _one_event_longer(candidates: _Candidates, places: pl.DataFrame, event: str) -> _Candidates:
-    """Each candidate with one symbol more, in the new column ``event``."""
-    by = [*candidates.by, event]
-    found: list[pl.DataFrame] = []
-    length = places.group_by("sequence").agg(pl.len().alias("length"))
-    joined = candidates.rows.select("sequence").join(
-        length, on="sequence", how="left", maintain_order="left"
-    )
-    rows_made_so_far = joined["length"].fill_null(0).cast(pl.Int64).cum_sum().to_numpy()
-    # Slices of at least one row that make about ``_SLICE`` joined ones. A candidate and a sequence
-    # are one row, so that no slice divides what is grouped.
-    for rows in _slices(candidates.rows, rows_made_so_far // _SLICE):
-        # The earliest end is enough: what follows a later one follows the earliest, too.
-        behind = rows.join(places, on="sequence").filter(pl.col("place") > pl.col("end"))
-        longer = behind.rename({"symbol": event}).group_by(named(*by, "sequence"))
-        found.append(longer.agg(pl.col("place").min().alias("end")))
-        if sum(table.height for table in found) > MOST_PAIRS:
-            raise _TooManyMatches
-    return _Candidates(pl.concat(found), by)
 
 
 def _slices(rows: pl.DataFrame, slice_number: Ints) -> Iterator[pl.DataFrame]:

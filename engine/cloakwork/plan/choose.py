@@ -261,7 +261,19 @@ def _causes_of_none(
     goal: Guarantee, considered: tuple[ConsideredMechanism, ...], allowed: Mechanisms
 ) -> tuple[Cause, ...]:
     """Near misses and what a later version brings, else what each allowed mechanism says."""
-    name, missing = goal.cited(), tuple(_missing_mechanisms(goal))
+    name = goal.cited()
+    # What a later version must bring before the goal can be met.
+    missing: list[str] = []
+    if goal.hides_presence() and CONTROL_FLOW not in goal.over:
+        missing.append(
+            "under differential privacy no value is released but in cases that were made through "
+            f"noise: name {CONTROL_FLOW} in the same guarantee"
+        )
+    elif isinstance(goal, LocalDP):
+        missing.append(
+            "one local-dp guarantee covers attributes that all have a domain, or all a range of "
+            "numbers: where there are both, write a guarantee for each kind"
+        )
     refused = list(near_misses(considered, allowed))
     # Where nothing else explains it, what mechanisms of other kinds say.
     if not missing and all(item.kind == "denied" for item in refused):
@@ -286,17 +298,3 @@ def near_misses(
         could = item.kind in ("needs", "misconfigured", "not_yet")
         if item.kind == "denied" or (could and allowed.allows(item.mechanism)):
             yield item
-
-
-def _missing_mechanisms(goal: Guarantee) -> Iterator[str]:
-    """What a later version must bring before the goal can be met."""
-    if goal.hides_presence() and CONTROL_FLOW not in goal.over:
-        yield (
-            "under differential privacy no value is released but in cases that were made through "
-            f"noise: name {CONTROL_FLOW} in the same guarantee"
-        )
-    elif isinstance(goal, LocalDP):
-        yield (
-            "one local-dp guarantee covers attributes that all have a domain, or all a range of "
-            "numbers: where there are both, write a guarantee for each kind"
-        )

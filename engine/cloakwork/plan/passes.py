@@ -41,12 +41,7 @@ def bound_contributions(draft: Draft) -> Draft:
         alphabet=facts.alphabet,
         longest_case=facts.longest_case,
     )
-    step = step_of(mechanism, params, facts, why=_what_bound_leaves_out(params))
-    return replace(draft, steps=(*draft.steps, step))
-
-
-def _what_bound_leaves_out(params: BoundParams) -> str:
-    """What the step does, in plain words; of cases and events it may leave out, it says which."""
+    # Of the cases and events that the step may leave out, it says which.
     left_out = ["events without an activity"]
     if params.alphabet is not None:
         left_out = ["events whose activity the policy does not declare"]
@@ -56,9 +51,11 @@ def _what_bound_leaves_out(params: BoundParams) -> str:
     if params.attribute is not None:
         kept = f"{params.max_cases:,} cases" if params.max_cases > 1 else "one case"
         left_out.append(f"all but {kept} of each '{params.attribute}', chosen at random")
-    return (
+    why = (
         f"leaves out {listed(left_out)}, so that one unit counts for no more than the policy allows"
     )
+    step = step_of(mechanism, params, facts, why=why)
+    return replace(draft, steps=(*draft.steps, step))
 
 
 def choose_mechanisms(draft: Draft) -> Draft:
