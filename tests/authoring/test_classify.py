@@ -85,33 +85,14 @@ def test_a_copy_of_the_activity_is_found_though_values_are_missing():
 
 
 PEOPLE = (
-    "Anna Schmidt",
-    "Anna-Lena Größer",
-    "José García",
-    "Garcia, M.",
-    "J. Smith",
-    "Mw. Bakker",
-    "j.smith",
-    "jan_devries",
-    "CORP\\jsmith",
-    "jane@example.org",
-    "Resource21",
-    "user_7",
-    "admin3",
+    *("Anna Schmidt", "Anna-Lena Größer", "José García", "Garcia, M.", "J. Smith", "Mw. Bakker"),
+    *("j.smith", "jan_devries", "CORP\\jsmith", "jane@example.org", "Resource21"),
+    *("user_7", "admin3"),
 )
 OTHERS = (
-    "Ward A",
-    "Front Desk",
-    "Laboratory",
-    "Blood count",
-    "In Progress",
-    "PROD582",
-    "EMPLOYEE",
-    "order.created",
-    "declaration 86791",
-    "a long text about somebody called Anna Schmidt",
-    "",
-    "2024-01-01",
+    *("Ward A", "Front Desk", "Laboratory", "Blood count", "In Progress", "PROD582", "EMPLOYEE"),
+    *("order.created", "declaration 86791", "a long text about somebody called Anna Schmidt"),
+    *("", "2024-01-01"),
 )
 
 

@@ -17,22 +17,11 @@ import yaml
 import cloakwork
 from cloakwork.errors import CloakworkError
 
-PATTERNS = [
-    "^time:timestamp$",
-    "*",
-    "^.*$",
-    "^concept:.*$",
-    "a$b",
-    "^",
-    "$",
-    "?",
-    "variant",
-    "unit",
-    "cases",
-    "row",
-    "case",
+OF_EVENTS = [
+    *("^time:timestamp$", "*", "^.*$", "^concept:.*$", "a$b", "^", "$", "?"),
+    *("variant", "unit", "cases", "row", "case", "symbol", "values", "value"),
+    *("index", "literal", "len"),
 ]
-OF_EVENTS = [*PATTERNS, "symbol", "values", "value", "index", "literal", "len"]
 TIMES = [
     f"2024-03-{day:02d}T1{day % 7}:{31 + day:02d}:{17 + day:02d}.123000+00:00"
     for day in range(1, 13)
@@ -229,14 +218,8 @@ def test_pseudonyms_are_of_that_attribute(name: str, kind: str, tmp_path: Path) 
     ("name", "kind"),
     in_some_formats(
         [
-            "^time:timestamp$",
-            "^.+$",
-            "case:^.+$",
-            "case:variant",
-            "variant",
-            "cases",
-            "unit",
-            "symbol",
+            *("^time:timestamp$", "^.+$", "case:^.+$"),
+            *("case:variant", "variant", "cases", "unit", "symbol"),
         ]
     ),
 )

@@ -57,7 +57,7 @@ def test_the_fast_exponential_keeps_its_proved_error():
     """Within a relative 2**-50 of the truth, at random points and at the cells' ends."""
     x = np.concatenate(
         [
-            np.random.default_rng(5).random(2_000),
+            np.random.default_rng(5).random(1_000),
             np.arange(256) / 256,
             np.arange(1, 257) / 256 - 2**-53,
         ]
@@ -125,8 +125,8 @@ def test_tails_are_not_cut(sigma):
 @pytest.mark.parametrize("sigma", [1.0, 7.5, 1000.0])
 def test_ours_and_opendp_agree(sigma):
     """Our sampler and OpenDP's draw the same distribution."""
-    ours = secret().gaussian_values(sigma, 60_000)
-    theirs = drawn_by_opendp("gaussian", sigma, 60_000)
+    ours = secret().gaussian_values(sigma, 30_000)
+    theirs = drawn_by_opendp("gaussian", sigma, 30_000)
     assert two_sample_p_value(ours, theirs, cuts(sigma)) > FALSE_ALARM
 
 
@@ -149,16 +149,16 @@ def test_large_sigmas_do_not_overflow(sigma):
 
 
 def test_a_biased_coin_is_noticed(monkeypatch):
-    """The comparison fails on a threshold that is off by up to a twentieth."""
+    """The comparison fails on a threshold that is off by up to a tenth."""
     right = sampler.gaussian_thresholds
     monkeypatch.setattr(
         sampler,
         "gaussian_thresholds",
         lambda y, sigma, t: (
-            right(y, sigma, t) * (1 - 0.05 * np.minimum(y / float(3 * sigma), 1))
+            right(y, sigma, t) * (1 - 0.1 * np.minimum(y / float(3 * sigma), 1))
         ).astype(np.uint64),
     )
-    assert against_the_law(reproducible(1).gaussian_values(43.5, 2_000_000), 43.5) < 1e-6
+    assert against_the_law(reproducible(1).gaussian_values(43.5, 500_000), 43.5) < 1e-6
 
 
 def test_a_forgotten_correction_is_noticed(monkeypatch):
@@ -170,11 +170,12 @@ def test_a_forgotten_correction_is_noticed(monkeypatch):
     assert against_the_law(reproducible(1).gaussian_values(7.5, 400_000), 7.5) < 1e-6
 
 
-@pytest.mark.parametrize("factor", [0.99, 1.01])
-def test_a_sigma_off_by_a_hundredth_is_noticed(factor):
+def test_a_sigma_off_by_a_hundredth_is_noticed():
     """The comparison tells 1 % less and 1 % more noise apart from what was asked."""
-    assert against_the_law(reproducible(1).gaussian_values(43.5 * factor, 1_000_000), 43.5) < 1e-6
-    assert against_the_law(reproducible(1).gaussian_values(43.5, 1_000_000), 43.5) > 1e-3
+    for factor, is_right in ((0.99, False), (1.0, True), (1.01, False)):
+        values = reproducible(1).gaussian_values(43.5 * factor, 1_000_000)
+        found = against_the_law(values, 43.5)
+        assert found > 1e-3 if is_right else found < 1e-6
 
 
 def test_every_draw_settled_late_is_unbiased(monkeypatch):
@@ -182,7 +183,7 @@ def test_every_draw_settled_late_is_unbiased(monkeypatch):
     distribution stays.
     """
     monkeypatch.setattr(sampler, "MARGIN", np.uint64(1 << 63))
-    assert against_the_law(reproducible(3).gaussian_values(7.5, 2_000), 7.5) > 1e-3
+    assert against_the_law(reproducible(3).gaussian_values(7.5, 1_000), 7.5) > 1e-3
 
 
 @pytest.mark.parametrize("sigma", [2.0**-60, 0.01, 0.3, 1 / 3, 1.0, 43.5, 999.999, 1e6, 2.0**53])

