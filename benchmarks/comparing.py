@@ -23,8 +23,8 @@ from cell import asked, policy_of, read  # noqa: E402 - beside this file
 
 from cloakwork.engines.memory import MemoryEngine  # noqa: E402
 from cloakwork.evaluation.compare import (  # noqa: E402
-    SettingSource,
     run_figures,
+    stand_in_logs,
     summary,
 )
 from cloakwork.evaluation.comparison_model import FigureSpread  # noqa: E402
@@ -93,13 +93,10 @@ def main() -> None:
         policy = asked(policy_of(name), name, 1.0)
         profile = profiled(policy, name) if given.profile else None
         facts = stand_in_facts([policy], profile, cases if given.cases else None)
-        source = SettingSource("stand-in", facts, None)
+        invented = stand_in_logs(facts)
         for epsilon in EPSILONS:
             plan = make_plan(asked(policy_of(name), name, epsilon))
-            runs = [
-                run_figures(plan, source.of_run(run), seed)
-                for seed, run in enumerate(source.runs())
-            ]
+            runs = [run_figures(plan, log, seed) for seed, log in enumerate(invented)]
             found, kept = summary(runs), real(name, epsilon)
             line = [name, f"{epsilon:g}"]
             for figure in ("similarity", "durations", "attributes"):

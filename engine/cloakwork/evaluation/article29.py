@@ -75,17 +75,11 @@ def _results(
     attacked: AttackedLogs,
 ) -> Iterator[Attack]:
     """The attacks on the log itself and, if there is one, on its release."""
-    control = (
-        "the release without the case"
-        if attacked.control is None
-        else "cases that are not in the log"
-    )
+    control = "the release without the case"
+    if attacked.control is not None:
+        control = attacked.name_of_stand_ins
 
-    def result(
-        name: str,
-        knows: str,
-        tried: Sequence[Tries],
-    ) -> Attack:
+    def result(name: str, knows: str, tried: Sequence[Tries]) -> Attack:
         shares = [excess(each.attack, each.control) if each.attack else None for each in tried]
         return Attack(
             name=name,

@@ -13,6 +13,7 @@ one source serves all settings, and the guarantee that allows the least decides:
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,7 +43,7 @@ from cloakwork.evaluation.comparison_model import (
     SourceKind,
 )
 from cloakwork.evaluation.control_flow import histogram, relative_log_similarity
-from cloakwork.evaluation.stand_in import RunSeed, StandInFacts, stand_in_facts
+from cloakwork.evaluation.stand_in import StandInFacts, stand_in_facts
 from cloakwork.evaluation.sweeping import (
     PolicySetting,
     Values,
@@ -139,9 +140,10 @@ def compare_settings(
     facts = None if kind == "log" else stand_in_facts(policies, known.profile, known.cases)
     # Recorded before the log is opened, so that no look at it goes unnoted.
     ledger.record_event("compared", dataset, _event(policies, settings, kind))
-    opened = None if kind == "stand-in" else _opened(log, policies, known.columns, reporter)
     trial = _Trial(
-        source=SettingSource(kind, facts, opened),
+        kind=kind,
+        facts=facts,
+        log=None if kind == "stand-in" else _opened(log, policies, known.columns, reporter),
         ledger=ledger,
         known=known,
         searches=None if kind == "stand-in" else SearchCache.of_user(),
@@ -223,34 +225,9 @@ def _opened(
     return log_in_memory(policies[0], log, columns)
 
 
-@dataclass(frozen=True, slots=True)
-class SettingSource:
-    """The logs that every setting runs on, one a run.
-
-    ``facts``: what is invented is made of; None where the log is taken as it is. ``log``: the raw
-    log; None where nothing of it may be looked at.
-    """
-
-    kind: SourceKind
-    facts: StandInFacts | None
-    log: EventLog | None
-
-    def runs(self) -> tuple[RunSeed | int, ...]:
-        """What tells one run from another."""
-        if self.facts is None:
-            return (0,)
-        if self.kind == "log-with-invented-times":
-            return tuple(range(RUNS_OF_TIMES))
-        return tuple(
-            (shape, seed) for shape in self.facts.shapes for seed in range(RUNS_OF_STAND_IN)
-        )
-
-    def of_run(self, run: RunSeed | int) -> EventLog:
-        """The log of one run."""
-        if self.facts is not None and not isinstance(run, int):
-            return self.facts.log(*run)
-        assert self.log is not None and isinstance(run, int)  # noqa: S101 - by ``runs``
-        return self.log if self.facts is None else with_invented_times(self.log, self.facts, run)
+def stand_in_logs(facts: StandInFacts) -> list[EventLog]:
+    """What settings run on where the log may not be opened: some logs of each invented process."""
+    return [facts.log(shape, seed) for shape in facts.shapes for seed in range(RUNS_OF_STAND_IN)]
 
 
 def with_invented_times(
@@ -285,14 +262,30 @@ def with_invented_times(
     return replace(log, events=events, notes=())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Trial:
-    """What every setting is tried on and with."""
+    """What every setting is tried on and with.
 
-    source: SettingSource
+    ``facts``: what is invented is made of; None where the log is taken as it is. ``log``: the raw
+    log; None where nothing of it may be looked at.
+    """
+
+    kind: SourceKind
+    facts: StandInFacts | None
+    log: EventLog | None
     ledger: Ledger
     known: PublicFacts
     searches: SearchCache | None
+
+    @cached_property
+    def logs(self) -> list[EventLog]:
+        """The logs that every setting runs on, one a run."""
+        if self.log is None:
+            assert self.facts is not None  # noqa: S101 - a stand-in is made of them
+            return stand_in_logs(self.facts)
+        if self.facts is None:
+            return [self.log]
+        return [with_invented_times(self.log, self.facts, seed) for seed in range(RUNS_OF_TIMES)]
 
     def row(self, setting: PolicySetting) -> ComparedSetting:
         """One row; what goes wrong with a setting is said there."""
@@ -320,12 +313,9 @@ class _Trial:
         plan = tried = make_plan(policy, profile=paid_for, window=window)
         searches = any(step.mechanism == _SEARCHING for step in plan.steps)
         # A search on an invented log is cut short; bounds and costs are those of the full plan.
-        if self.source.kind == "stand-in" and searches:
+        if self.kind == "stand-in" and searches:
             tried = make_plan(_searching_briefly(policy), profile=paid_for, window=window)
-        runs = [
-            run_figures(tried, self.source.of_run(run), seed, self.searches)
-            for seed, run in enumerate(self.source.runs())
-        ]
+        runs = [run_figures(tried, log, seed, self.searches) for seed, log in enumerate(self.logs)]
         return {
             "guarantees": tuple(map(in_few_words, policy.goals())),
             "bounds": tuple(attack_bounds(plan)),
@@ -370,48 +360,14 @@ def _refusal(error: CloakworkError) -> str:
 
 
 @dataclass(slots=True)
-class RunFigures(Observer):
-    """Sees one run, and keeps its figures; None where there is nothing to compare."""
+class _SeesTimes(Observer):
+    """Compares times where a step changes nothing else."""
 
-    similarity: float | None = None
-    cases: float | None = None
-    events: float | None = None
-    durations: float | None = None
-    attributes: float | None = None
-    _times: TimeUtility | None = None
+    found: TimeUtility | None = None
 
-    def stepped(
-        self,
-        step: Step,
-        before: LogHandle,
-        after: LogHandle,
-    ) -> None:
-        """Durations, where events stay and only their times change."""
+    def stepped(self, step: Step, before: LogHandle, after: LogHandle) -> None:
         if rewrites_only_times(step):
-            self._times = compare_times_of_batches(before, after)
-
-    def compare(
-        self,
-        plan: Plan,
-        source: EventLog,
-        released: EventLog,
-    ) -> None:
-        """Every figure of a release against what it was made from."""
-        before, after = histogram(source), histogram(released)
-        if before and len(before) * len(after) <= MOST_PAIRS:
-            self.similarity = relative_log_similarity(before, after)
-        cases, events = sum(before.values()), source.events.height
-        self.cases = sum(after.values()) / cases if cases else None
-        self.events = released.events.height / events if events else None
-        found = whole_log_utility(plan, source, released)
-        if found is not None:
-            self.durations = found.case_durations
-            distances = [each.distance for each in found.attributes]
-            self.attributes = float(np.mean(distances)) if distances else None
-        times = self._times
-        # No figure of the whole log: durations by the step that rewrote times alone.
-        if self.durations is None and times is not None and times.duration_source_mean:
-            self.durations = (times.duration_distance or 0.0) / times.duration_source_mean
+            self.found = compare_times_of_batches(before, after)
 
 
 def run_figures(
@@ -419,31 +375,50 @@ def run_figures(
     log: EventLog,
     seed: int,
     searches: SearchCache | None = None,
-) -> RunFigures:
-    """One run of ``plan`` on ``log`` with noise that follows from ``seed``. Nothing is released,
-    and no ledger charged. Raises as ``trial`` does.
+) -> dict[str, float | None]:
+    """One run of ``plan`` on ``log`` with noise that follows from ``seed``, and its figures by the
+    names of ``SettingFigures``; None where there is nothing to compare. Nothing is released, and no
+    ledger charged. Raises as ``trial`` does.
     """
-    found = RunFigures()
+    seen = _SeesTimes()
     run = Run(
         plan=plan,
         noise=reproducible(seed),
-        observers=(found,),
+        observers=(seen,),
         searches=searches,
     )
-    source, released = run.trial(log)
-    found.compare(plan, in_memory(source), in_memory(released))
-    return found
+    source, released = map(in_memory, run.trial(log))
+    before, after = histogram(source), histogram(released)
+    cases, events = sum(before.values()), source.events.height
+    similarity = durations = attributes = None
+    if before and len(before) * len(after) <= MOST_PAIRS:
+        similarity = relative_log_similarity(before, after)
+    found = whole_log_utility(plan, source, released)
+    if found is not None:
+        durations = found.case_durations
+        distances = [each.distance for each in found.attributes]
+        attributes = float(np.mean(distances)) if distances else None
+    # No figure of the whole log: durations by the step that rewrote times alone.
+    times = seen.found
+    if durations is None and times is not None and times.duration_source_mean:
+        durations = (times.duration_distance or 0.0) / times.duration_source_mean
+    return {
+        "similarity": similarity,
+        "cases": sum(after.values()) / cases if cases else None,
+        "events": released.events.height / events if events else None,
+        "durations": durations,
+        "attributes": attributes,
+    }
 
 
-def summary(runs: Sequence[RunFigures]) -> SettingFigures:
+def summary(runs: Sequence[Mapping[str, float | None]]) -> SettingFigures:
     """Median and spread of each figure over the runs that have it."""
     spreads = {}
     for name in SettingFigures.model_fields:
-        known = [value for run in runs if (value := getattr(run, name)) is not None]
+        known = [value for run in runs if (value := run[name]) is not None]
         if known:
-            median = float(np.median(known))
             spreads[name] = FigureSpread(
-                median=median,
+                median=float(np.median(known)),
                 low=min(known),
                 high=max(known),
             )

@@ -15,7 +15,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,18 +32,7 @@ CONFIDENCE: Final = 1 - 1e-6
 MOST_EVENTS: Final = 8
 """Events kept per direction: more of them share the error and weaken each."""
 
-
-class OutcomeSet(Protocol):
-    """A set of outcomes, with a name that a person can read."""
-
-    @property
-    def name(self) -> str:
-        """What the event says of an outcome, such as ``outcome >= 10``."""
-        ...
-
-    def holds(self, outcomes: Outcomes) -> Bools:
-        """For each outcome whether it lies in the set."""
-        ...
+_MOST_POINTS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +49,7 @@ class HalfLine:
         return f"outcome {relation} {self.bound:g}"
 
     def holds(self, outcomes: Outcomes) -> Bools:
-        """See ``OutcomeSet``."""
+        """For each outcome whether it lies in the set."""
         if self.upper:
             return np.asarray(outcomes >= self.bound)
         return np.asarray(outcomes <= self.bound)
@@ -81,7 +70,7 @@ class OneOf:
         return f"outcome in {{{', '.join(shown)}}} ({len(self.members)} values)"
 
     def holds(self, outcomes: Outcomes) -> Bools:
-        """See ``OutcomeSet``."""
+        """For each outcome whether it lies in the set."""
         # ``isin`` compares no objects such as tuples, so these are looked up one by one.
         if outcomes.dtype != object:
             return np.isin(outcomes, np.array(sorted(self.members)))
@@ -91,9 +80,12 @@ class OneOf:
         return found
 
 
+OutcomeSet = HalfLine | OneOf
+"""A set of outcomes, with a name that a person can read."""
+
 OutcomeSetChoice = Callable[[Outcomes, Outcomes], Sequence[OutcomeSet]]
-"""Chooses events from the first part of both runs: those likely under the first, unlikely under the
-second.
+"""Proposes events from the first part of both runs: those likely under the first, unlikely under
+the second.
 """
 
 
@@ -141,9 +133,9 @@ def empirical_epsilon(
     """A lower bound on epsilon from ``runs`` runs a side on two neighbouring inputs, and whether
     ``claim`` survives it.
 
-    ``events``: a fixed sequence, judged on all runs; or a function that chooses them on the first
-    fifth of the runs, which are then not counted; by default ``likely_sets``. Both directions (a
-    over b, b over a) are judged.
+    ``events``: a fixed sequence, judged on all runs; or a function that proposes some on the first
+    fifth of the runs, which are then not counted; by default ``likely_sets``. Of those proposed,
+    the ``MOST_EVENTS`` that promise most are judged. Both directions (a over b, b over a) are.
 
     Raises ValueError for fewer than 10 runs.
     """
@@ -156,7 +148,8 @@ def empirical_epsilon(
     a, b = _as_outcomes(run_a(runs)), _as_outcomes(run_b(runs))
     trials: list[tuple[str, str, tuple[int, int]]] = []
     for direction, likelier, other in (("a over b", a, b), ("b over a", b, a)):
-        chosen = choose(likelier[:spent], other[:spent]) if callable(choose) else choose
+        first = likelier[:spent], other[:spent]
+        chosen = _most_promising(choose(*first), *first) if callable(choose) else choose
         for event in chosen:
             hits = [int(event.holds(side[spent:]).sum()) for side in (likelier, other)]
             trials.append((direction, event.name, (hits[0], hits[1])))
@@ -208,52 +201,41 @@ def likely_sets(a: Outcomes, b: Outcomes) -> list[OutcomeSet]:
     """The default choice: half-lines where outcomes are numbers, points and likelihood-ratio sets
     where values repeat.
     """
-    candidates = [*single_outcomes(a, b), *ratio_sets(a, b)]
-    if np.issubdtype(a.dtype, np.number):
-        candidates = [*half_lines(a, b), *candidates]
-    return _most_promising(candidates, a, b)
+    found: list[OutcomeSet] = [*single_outcomes(a, b), *ratio_sets(a, b)]
+    return [*half_lines(a, b), *found] if np.issubdtype(a.dtype, np.number) else found
 
 
-def half_lines(a: Outcomes, b: Outcomes) -> list[OutcomeSet]:
-    """Half-lines at quantiles of both samples whose share in ``a`` most outweighs that in ``b``;
-    for numbers.
-    """
+def half_lines(a: Outcomes, b: Outcomes) -> list[HalfLine]:
+    """Half-lines at quantiles of both samples, for numbers."""
     both = np.concatenate([a, b])
     bounds = np.unique(both)
     # Quantiles of both sides put the bounds where outcomes lie.
     if len(bounds) > 200:
         bounds = np.unique(np.quantile(both, np.linspace(0, 1, 200), method="nearest"))
-    candidates = [HalfLine(bound, upper) for bound in map(float, bounds) for upper in (True, False)]
-    return _most_promising(candidates, a, b)
+    return [HalfLine(bound, upper) for bound in map(float, bounds) for upper in (True, False)]
 
 
-def single_outcomes(a: Outcomes, b: Outcomes) -> list[OutcomeSet]:
-    """The single outcomes whose share in ``a`` most outweighs that in ``b``."""
-    candidates = [OneOf(frozenset([value])) for value, _ in _most_frequent(a)]
-    return _most_promising(candidates, a, b)
+def single_outcomes(a: Outcomes, _: Outcomes) -> list[OneOf]:
+    """The most frequent outcomes of ``a``, each by itself."""
+    return [OneOf(frozenset([value])) for value, _ in Counter(a.tolist()).most_common(_MOST_POINTS)]
 
 
-def ratio_sets(a: Outcomes, b: Outcomes) -> list[OutcomeSet]:
+def ratio_sets(a: Outcomes, b: Outcomes) -> list[OneOf]:
     """Sets of the outcomes whose (smoothed) likelihood ratio of ``a`` to ``b`` is highest: the most
     telling by Neyman-Pearson.
     """
-    counts_b = dict(_most_frequent(b, most=None))
+    counts_b = Counter(b.tolist())
 
     def likelihood_ratio(counted: tuple[Any, int]) -> float:
         value, count_a = counted
         # Half a hit more on each side keeps the ratio finite.
-        return float((count_a + 0.5) / (counts_b.get(value, 0) + 0.5))
+        return (count_a + 0.5) / (counts_b[value] + 0.5)
 
-    ranked = sorted(_most_frequent(a), key=likelihood_ratio, reverse=True)
-    values = [value for value, _ in ranked]
+    frequent = Counter(a.tolist()).most_common(_MOST_POINTS)
+    values = [value for value, _ in sorted(frequent, key=likelihood_ratio, reverse=True)]
     # Sets of growing size: each holds all values above some ratio.
     sizes: Ints = np.unique(np.geomspace(1, max(1, len(values)), 24).astype(np.int64))
-    candidates = [OneOf(frozenset(values[:size])) for size in sizes]
-    return _most_promising(candidates, a, b)
-
-
-def _most_frequent(outcomes: Outcomes, most: int | None = 500) -> list[tuple[Any, int]]:
-    return Counter(outcomes.tolist()).most_common(most)
+    return [OneOf(frozenset(values[:size])) for size in sizes]
 
 
 def _most_promising(

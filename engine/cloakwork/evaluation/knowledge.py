@@ -1,12 +1,12 @@
 """The attack by what somebody knows of a case: is it alone with that, and is the best guess right?
 
 A kind of knowledge says which cases of a log fit best what is known of a target. A new kind is one
-more line in ``kinds_of_knowledge``.
+more line in ``KINDS``.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -116,22 +116,37 @@ Fits = Callable[[Target, Searched], BestFit]
 
 @dataclass(frozen=True)
 class Knowledge:
-    """One kind of knowledge. ``name``: for programs; ``knows``: for people; ``sampled``: which part
-    of a case is known is drawn at random.
+    """One kind of knowledge. ``name``: for programs; ``knows``: for people, {} stands for the names
+    of attributes. ``needs``: what a log must have, beside activities. ``sampled``: which part of a
+    case is known is drawn at random.
     """
 
     name: str
     knows: str
     fits: Fits
+    needs: Literal["times", "cases", "events"] | None = None
     sampled: bool = False
-    timed: bool = False
+
+    def is_known(self, attributes: CodedAttributes, *, times: bool) -> bool:
+        """Whether a log with these attributes allows it; ``times``: it has some."""
+        return {
+            None: True,
+            "times": times,
+            "cases": bool(attributes.of_cases),
+            "events": bool(attributes.of_events),
+        }[self.needs]
 
 
 def who_is_found(attacked: AttackedLogs) -> Iterator[Attack]:
     """Uniqueness, and then linking, by each kind of knowledge."""
     source = attacked.source
     (own,) = code_attributes([source], attacked.of_cases, attacked.of_events)
-    kinds = kinds_of_knowledge(own, times=source.times is not None)
+    names = {"cases": ", ".join(attacked.of_cases), "events": ", ".join(attacked.of_events)}
+    kinds = [
+        replace(kind, knows=kind.knows.format(names.get(kind.needs or "")))
+        for kind in KINDS
+        if kind.is_known(own, times=source.times is not None)
+    ]
     attacked.reporter("looking for cases in the log itself")
     sizes = _own_sizes(source, attacked.targets, kinds, own, attacked.seed)
     sizes_after: dict[str, Ints] = {}
@@ -184,16 +199,11 @@ def _own_sizes(
     """For each kind that can be known, how many cases fit what is known of each target."""
     searched = Searched.itself(log, attributes)
     targets = [Target(log, case, seed, attributes) for case in chosen.tolist()]
-    known = _names_known(attributes, times=log.times is not None)
     return {
         kind.name: np.array([kind.fits(target, searched).size(log) for target in targets])
         for kind in kinds
-        if kind.name in known
+        if kind.is_known(attributes, times=log.times is not None)
     }
-
-
-def _names_known(attributes: CodedAttributes, *, times: bool) -> set[str]:
-    return {kind.name for kind in kinds_of_knowledge(attributes, times=times)}
 
 
 def _share_alone(sizes: Ints, *, census: bool) -> Share:
@@ -239,7 +249,7 @@ def _found_after(
         beyond, share = excess(chances[kind.name], control[kind.name]), found[kind.name]
         if attacked.is_made_up:
             found[kind.name] = beyond
-        elif kind.timed:
+        elif kind.needs == "times":
             low = min(share.low, beyond.low)
             found[kind.name] = share.model_copy(update={"low": low})
     return found
@@ -255,7 +265,7 @@ def _chances(
     """How likely the best guess in the release is right, for each kind and target."""
     released = links.released
     own, theirs = code_attributes([source, released], *attacked.in_both)
-    known = _names_known(own, times=links.has_times)
+    known = {kind.name for kind in kinds if kind.is_known(own, times=links.has_times)}
     chances: dict[str, list[float]] = {kind.name: [] for kind in kinds}
     for number, case in enumerate(chosen.tolist()):
         if number % 100 == 0:
@@ -271,56 +281,6 @@ def _chances(
                 chance = kind.fits(target, searched).chance(released, posterior)
             chances[kind.name].append(chance)
     return chances
-
-
-def kinds_of_knowledge(attributes: CodedAttributes, *, times: bool) -> list[Knowledge]:
-    """All kinds that a log with these attributes allows; ``times``: it has some."""
-    found = [
-        Knowledge("events-1", "one of its activities", _events(1), sampled=True),
-        Knowledge("events-2", "2 of its activities", _events(2), sampled=True),
-        Knowledge("events-3", "3 of its activities", _events(3), sampled=True),
-    ]
-    for number in (2, 3):
-        words = f"{number} of its activities, and their order"
-        in_order = _events(number, ordered=True)
-        found.append(Knowledge(f"order-{number}", words, in_order, sampled=True))
-    found += [
-        Knowledge("prefix-3", "its first 3 activities", _prefix),
-        Knowledge("activities", "which activities it has", _activities),
-        Knowledge("sequence", "its whole sequence of activities", _sequence),
-    ]
-    if times:
-        found += _of_times()
-    if attributes.of_cases:
-        names = ", ".join(attributes.of_cases)
-        found.append(Knowledge("case-attributes", f"attributes of the case: {names}", _case_values))
-    if attributes.of_events:
-        words = f"one event, with its attributes: {', '.join(attributes.of_events)}"
-        found.append(Knowledge("event-attributes", words, _event_values, sampled=True))
-    return found
-
-
-def _of_times() -> Iterator[Knowledge]:
-    for name, resolution in (("second", SECOND), ("hour", HOUR), ("day", DAY)):
-        words = f"when it started, to the {name}"
-        yield Knowledge(f"start-{name}", words, _start(resolution), timed=True)
-    yield Knowledge("duration", "how long it took, to the hour", _duration, timed=True)
-    for number, which in ((1, "one"), (2, "2"), (3, "3")):
-        words = f"{which} of its events, with times to the hour"
-        fits = _timed_events(number)
-        yield Knowledge(
-            f"timed-events-{number}",
-            words,
-            fits,
-            sampled=True,
-            timed=True,
-        )
-    for name, words, fits in (
-        ("start", "when it started, to the second", _with_start),
-        ("gaps", "how long each step took", _with_gaps),
-        ("times", "the time of every event", _with_times),
-    ):
-        yield Knowledge(f"sequence-{name}", f"its sequence, and {words}", fits, timed=True)
 
 
 def _highest(scores: Floats | Ints) -> Ints:
@@ -432,6 +392,64 @@ def _event_values(target: Target, searched: Searched) -> BestFit:
         return BestFit(cases=np.arange(searched.log.cases))
     equal = (searched.attributes.events[rows] == known).sum(axis=1)
     return BestFit(cases=cases[_highest(np.maximum.reduceat(equal, begins))])
+
+
+KINDS: Final = (
+    Knowledge("events-1", "one of its activities", _events(1), sampled=True),
+    Knowledge("events-2", "2 of its activities", _events(2), sampled=True),
+    Knowledge("events-3", "3 of its activities", _events(3), sampled=True),
+    Knowledge(
+        "order-2", "2 of its activities, and their order", _events(2, ordered=True), sampled=True
+    ),
+    Knowledge(
+        "order-3", "3 of its activities, and their order", _events(3, ordered=True), sampled=True
+    ),
+    Knowledge("prefix-3", "its first 3 activities", _prefix),
+    Knowledge("activities", "which activities it has", _activities),
+    Knowledge("sequence", "its whole sequence of activities", _sequence),
+    Knowledge("start-second", "when it started, to the second", _start(SECOND), "times"),
+    Knowledge("start-hour", "when it started, to the hour", _start(HOUR), "times"),
+    Knowledge("start-day", "when it started, to the day", _start(DAY), "times"),
+    Knowledge("duration", "how long it took, to the hour", _duration, "times"),
+    Knowledge(
+        "timed-events-1",
+        "one of its events, with times to the hour",
+        _timed_events(1),
+        "times",
+        sampled=True,
+    ),
+    Knowledge(
+        "timed-events-2",
+        "2 of its events, with times to the hour",
+        _timed_events(2),
+        "times",
+        sampled=True,
+    ),
+    Knowledge(
+        "timed-events-3",
+        "3 of its events, with times to the hour",
+        _timed_events(3),
+        "times",
+        sampled=True,
+    ),
+    Knowledge(
+        "sequence-start",
+        "its sequence, and when it started, to the second",
+        _with_start,
+        "times",
+    ),
+    Knowledge("sequence-gaps", "its sequence, and how long each step took", _with_gaps, "times"),
+    Knowledge("sequence-times", "its sequence, and the time of every event", _with_times, "times"),
+    Knowledge("case-attributes", "attributes of the case: {}", _case_values, "cases"),
+    Knowledge(
+        "event-attributes",
+        "one event, with its attributes: {}",
+        _event_values,
+        "events",
+        sampled=True,
+    ),
+)
+"""In the order of the report."""
 
 
 def away_from(values: Ints, known: int, resolution: int) -> Ints:

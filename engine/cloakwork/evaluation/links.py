@@ -119,16 +119,6 @@ class PossibleCases(NamedTuple):
     moved: Moved | None
 
 
-class Terms(NamedTuple):
-    """Logarithms of how likely a released case is under each case of the source that it may be:
-    ``prior`` by sequences and kept values, ``times`` by times at a sharpness of 1; None without
-    times. Shape (cases,).
-    """
-
-    prior: Floats
-    times: Floats | None
-
-
 class Became(NamedTuple):
     """What a sequence of the source may have become: rows of released sequences, each with its
     probability, and the probability of none.
@@ -163,7 +153,7 @@ class Links:
         self._edits = cache(self._find_edits)
         self._claims: dict[int, float] = {}
         self._origins: dict[int, list[tuple[int, float]]] = {}
-        self._kept_terms: dict[int, Terms] = {}
+        self._kept_terms: dict[int, tuple[Floats, Floats]] = {}
         self._kept_numbers = 0
         # Of each sequence of the source, how many cases are there in the release, too; of each of
         # the release, how many are more than that; and how likely one that is gone is left out.
@@ -249,8 +239,7 @@ class Links:
         for case in likely.tolist():
             if case not in self._claims:
                 prior, times = self._terms_of(case)
-                summands = prior if times is None else prior + self.sharpness * times
-                self._claims[case] = _log_of_sum(summands)
+                self._claims[case] = _log_of_sum(prior + self.sharpness * times)
         claims = np.array([self._claims[case] for case in likely.tolist()])
         shared = weights[likely] - claims
         weights -= claims.mean()
@@ -276,9 +265,10 @@ class Links:
             shares.append(counts[column] / len(column))
         return 1 / np.stack(shares, axis=1)
 
-    def _terms_of(self, case: int) -> Terms:
-        """How likely a released case is under each case of the source; remembered while they are
-        few, since a calibration asks for them at several sharpnesses.
+    def _terms_of(self, case: int) -> tuple[Floats, Floats]:
+        """How likely a released case is under each case of the source that it may be, as
+        logarithms: by sequences and kept values, and by times at a sharpness of 1 (0 without
+        times). Remembered while they are few, since a calibration asks at several sharpnesses.
         """
         if case in self._kept_terms:
             return self._kept_terms[case]
@@ -288,13 +278,15 @@ class Links:
             cases = self.source.cases_of[variant]
             prior = np.full(len(cases), np.log(share / self.released.sizes[row]))
             priors.append(prior + self._agreement(np.full(len(cases), case), cases))
-            if self.has_times:
-                ours, theirs = self.aligned(variant, row)
-                after = self.released.clock[self.released.events_of(case)][theirs]
-                before = self.source.times_of[variant][:, ours]
-                times.append(self._likelihood(Moved.between(after, before)))
-        found = Terms(np.concatenate(priors), np.concatenate(times) if times else None)
-        self._kept_numbers += len(found.prior)
+            if not self.has_times:
+                times.append(np.zeros(len(cases)))
+                continue
+            ours, theirs = self.aligned(variant, row)
+            after = self.released.clock[self.released.events_of(case)][theirs]
+            before = self.source.times_of[variant][:, ours]
+            times.append(self._likelihood(Moved.between(after, before)))
+        found = np.concatenate(priors), np.concatenate(times)
+        self._kept_numbers += len(found[0])
         if self._kept_numbers <= _REMEMBERED:
             self._kept_terms[case] = found
         return found
@@ -313,11 +305,10 @@ class Links:
         return np.flatnonzero(edits == edits.min())
 
     def _find_edits(self, variant: int) -> Ints:
-        """The edit distance from a variant of the source to every released one: int64."""
+        """The edit distance from a variant of the source to every released one."""
         sequence = self.source.sequences[variant]
         found = cdist([sequence], self.released.sequences, scorer=Levenshtein.distance)
-        edits: Ints = found[0].astype(np.int64)
-        return edits
+        return np.asarray(found[0], np.int64)
 
     def _find_became(self, variant: int) -> Became:
         """Most likely the same sequence; as for the rest, sequences of which the release has more
@@ -470,11 +461,7 @@ def scales_of(plan: Plan) -> Scales | None:
     return Scales(noise.start_scale * grid, max(noise.gap_scale, 1.0) * grid)
 
 
-def rehearsed_times(
-    plan: Plan,
-    source: CodedLog,
-    seed: int,
-) -> Ints | None:
+def rehearsed_times(plan: Plan, source: CodedLog, seed: int) -> Ints | None:
     """The times of the source's events under fresh noise of the plan, int64, shape (events,); None
     where no step of the plan puts noise on them. They belong to known cases: nobody but the risk
     report sees them.
@@ -482,10 +469,9 @@ def rehearsed_times(
     found = _noise_on_times(plan)
     if found is None or source.times is None:
         return None
-    kept = source.log.events.select(ACTIVITY, TIMESTAMP)
     log = replace(
         source.log,
-        events=kept,
+        events=source.log.events.select(ACTIVITY, TIMESTAMP),
         cases=source.log.cases.select(CASE_ID),
     )
     step, engine, noise = found[0], MemoryEngine(), reproducible(seed)

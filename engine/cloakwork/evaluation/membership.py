@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import polars as pl
@@ -115,7 +115,7 @@ def membership(
     taught, judged = found.part(slice(0, runs // 2)), found.part(slice(runs // 2, runs))
     ratios = LikelihoodRatios.learned(taught, np.digitize(sizes, _GROUP_SIZES))
     scores = JudgedScores(ratios.scores(judged), judged.member)
-    groups = [("all", scores)]
+    groups: list[tuple[Literal["all", "alone"], JudgedScores]] = [("all", scores)]
     # Whoever is alone with a sequence is hardest to hide, so these are judged apart, too.
     alone = np.flatnonzero(sizes == 1)
     if 0 < len(alone) < len(chosen):
@@ -369,7 +369,7 @@ def _kept(
 
 def _figures(
     attacked: AttackedMechanism,
-    groups: Sequence[tuple[str, JudgedScores]],
+    groups: Sequence[tuple[Literal["all", "alone"], JudgedScores]],
     runs: int,
     targets: int,
 ) -> MembershipFigures:
@@ -392,33 +392,22 @@ def _levels(scores: JudgedScores) -> list[float]:
     return [level for level in LEVELS if level * others >= _FEWEST_ALARMS]
 
 
-def _group(name: str, scores: JudgedScores) -> MembershipGroup:
+def _group(name: Literal["all", "alone"], scores: JudgedScores) -> MembershipGroup:
     least = _FEWEST_ALARMS / int((~scores.member).sum())
     levels = []
     for level in _levels(scores):
         false, true = scores.rates(scores.threshold(level))
-        found = RecognisedMembers(
-            at_most=level,
-            false_positives=false,
-            true_positives=true,
-        )
-        levels.append(found)
-    return MembershipGroup.model_validate(
-        {
-            "name": name,
-            "targets": scores.member.shape[1],
-            "area": scores.area(),
-            "levels": tuple(levels),
-            "curve": tuple(point for point in scores.curve() if point[0] >= least),
-        }
+        levels.append(RecognisedMembers(at_most=level, false_positives=false, true_positives=true))
+    return MembershipGroup(
+        name=name,
+        targets=scores.member.shape[1],
+        area=scores.area(),
+        levels=tuple(levels),
+        curve=tuple(point for point in scores.curve() if point[0] >= least),
     )
 
 
-def epsilon_shown(
-    scores: JudgedScores,
-    level: float,
-    delta: float,
-) -> float:
+def epsilon_shown(scores: JudgedScores, level: float, delta: float) -> float:
     """How large epsilon must be at ``delta``, given the members recognised at this share of false
     alarms, by bounds at 99.9 %: below 0 where nothing shows.
     """

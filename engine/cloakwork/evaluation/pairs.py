@@ -86,11 +86,6 @@ TIMES_FACTS: Final = Facts(
 )
 
 
-_ON_CONTROL_FLOW = Gives("differential-privacy", CONTROL_FLOW)
-_ON_WHOLE_LOGS = Gives("differential-privacy")
-_ON_TIMES = (Gives("metric-privacy", TIMESTAMPS), Gives("differential-privacy", TIMESTAMPS))
-
-
 @dataclass(frozen=True, slots=True)
 class Statistic:
     """A number that is read off a release; ``event``: the outcomes to count, where they need not be
@@ -132,12 +127,8 @@ def auditable() -> tuple[str, ...]:
     """The mechanisms that ``audit_mechanism`` knows pairs for, by what they declare to give:
     differential privacy over the control flow, times or whole logs, or metric privacy of times.
     """
-    return tuple(name for name, mechanism in catalogue().items() if _has_pairs(mechanism))
-
-
-def _has_pairs(mechanism: Mechanism[Any]) -> bool:
-    known = (_ON_CONTROL_FLOW, _ON_WHOLE_LOGS, *_ON_TIMES)
-    return any(each in known for each in mechanism.gives)
+    known = {claim.gives for claim in _AUDITED_CLAIMS}
+    return tuple(name for name, each in catalogue().items() if known & {*each.gives})
 
 
 def audit_mechanism(
@@ -157,100 +148,52 @@ def audit_mechanism(
     ``options``: the mechanism's own, as under a policy's ``parameters``. Raises MechanismError
     where the mechanism refuses the claim or the options, or makes no such claim.
     """
-    claims = _claims_to_audit(mechanism_of(name), epsilon, delta, options or {})
-    audits = [(pair, claim) for claim in claims for pair in claim.pairs]
+    audited = audited_pairs(mechanism_of(name), epsilon, delta, options or {})
     # Bonferroni, over all pairs of all claims.
-    each = 1 - (1 - confidence) / len(audits)
+    each = 1 - (1 - confidence) / len(audited)
     return tuple(
         audit_pair(
             pair,
-            claim.prepared.runner,
+            prepared.runner,
             runs=runs,
             claim=epsilon,
-            delta=claim.delta,
+            delta=of_claim,
             confidence=each,
         )
-        for pair, claim in audits
+        for pair, prepared, of_claim in audited
     )
 
 
-class _AuditedClaim(NamedTuple):
-    """What to run, on which pairs, and the delta of the claim."""
-
-    prepared: Prepared
-    pairs: tuple[Pair, ...]
-    delta: float
-
-
-def _claims_to_audit(
+def audited_pairs(
     mechanism: Mechanism[Any],
     epsilon: float,
     delta: float,
     options: Mapping[str, Any],
-) -> list[_AuditedClaim]:
-    if not _has_pairs(mechanism):
+) -> list[tuple[Pair, Prepared, float]]:
+    """The pairs of all that the mechanism claims, what to run on each, and the delta of the
+    claim.
+    """
+    found, refused, on_times = list[tuple[Pair, Prepared, float]](), [], False
+    for claim in _AUDITED_CLAIMS:
+        if claim.gives not in mechanism.gives:
+            continue
+        price = {"epsilon": epsilon} if claim.on_times else {"epsilon": epsilon, "delta": delta}
+        facts = {key: getattr(claim.facts, key) for key in claim.facts.model_fields_set}
+        try:
+            prepared = prepare(mechanism, options=options, **price, **claim.goal, **facts)
+        except MechanismError as error:
+            if not claim.on_times:
+                raise
+            refused.append(error)
+            continue
+        on_times |= claim.on_times
+        found += [(pair, prepared, price.get("delta", 0.0)) for pair in claim.pairs(prepared)]
+    # Options that only one of the two claims on times knows are no fault.
+    if refused and not (on_times and options):
+        raise refused[0]
+    if not found:
         said = "claims no differential privacy, so there is nothing to audit"
         raise MechanismError(mechanism.name, said)
-    claim = {"epsilon": epsilon, "delta": delta}
-    found = []
-    if _ON_CONTROL_FLOW in mechanism.gives:
-        prepared = prepare(
-            mechanism,
-            options=options,
-            **claim,
-            **_declared(CONTROL_FLOW_FACTS),
-        )
-        # Found by trial, so that one pair lies at the very threshold.
-        pairs = control_flow_pairs(least_released(prepared.runner))
-        found.append(_AuditedClaim(prepared, pairs, delta))
-    if _ON_WHOLE_LOGS in mechanism.gives:
-        facts = _declared(WHOLE_LOG_FACTS)
-        over = (CONTROL_FLOW, TIMESTAMPS, VALUE)
-        prepared = prepare(
-            mechanism,
-            options=options,
-            over=over,
-            **claim,
-            **facts,
-        )
-        found.append(_AuditedClaim(prepared, whole_log_pairs(), delta))
-    if any(each in _ON_TIMES for each in mechanism.gives):
-        found += _claims_on_times(mechanism, epsilon, options)
-    return found
-
-
-def _declared(facts: Facts) -> dict[str, Any]:
-    return {key: getattr(facts, key) for key in facts.model_fields_set}
-
-
-def _claims_on_times(
-    mechanism: Mechanism[Any],
-    epsilon: float,
-    options: Mapping[str, Any],
-) -> list[_AuditedClaim]:
-    """The claims on times that the mechanism gives; with ``options``, those that know them."""
-    of_metric, of_bounded = _ON_TIMES
-    found, refused = [], []
-    for gives, goal, pairs in (
-        (of_metric, {"shift": SHIFT}, metric_pairs()),
-        (of_bounded, {}, bounded_pairs()),
-    ):
-        if gives not in mechanism.gives:
-            continue
-        try:
-            prepared = prepare(
-                mechanism,
-                options=options,
-                epsilon=epsilon,
-                **goal,
-                **_declared(TIMES_FACTS),
-            )
-            found.append(_AuditedClaim(prepared, pairs, 0.0))
-        except MechanismError as error:
-            refused.append(error)
-    # Options that only one of the two claims knows are no fault.
-    if refused and not (found and options):
-        raise refused[0]
     return found
 
 
@@ -444,6 +387,49 @@ def whole_log_pairs() -> tuple[Pair, ...]:
     name = "a case with a value that no other has, years after them"
     with_it = _log_with_values([*rest, (late, "rare")])
     return (Pair(name, with_it, _log_with_values(rest), statistics, observe),)
+
+
+class _AuditedClaim(NamedTuple):
+    """What mechanisms may give, and where it is audited: for which ``goal`` beside its price, under
+    which declared ``facts``, on which pairs of logs.
+    """
+
+    gives: Gives
+    goal: Mapping[str, Any]
+    facts: Facts
+    pairs: Callable[[Prepared], tuple[Pair, ...]]
+    on_times: bool = False
+
+
+_AUDITED_CLAIMS: Final = (
+    # The threshold is found by trial, so that one pair lies at it.
+    _AuditedClaim(
+        gives=Gives("differential-privacy", CONTROL_FLOW),
+        goal={},
+        facts=CONTROL_FLOW_FACTS,
+        pairs=lambda prepared: control_flow_pairs(least_released(prepared.runner)),
+    ),
+    _AuditedClaim(
+        gives=Gives("differential-privacy"),
+        goal={"over": (CONTROL_FLOW, TIMESTAMPS, VALUE)},
+        facts=WHOLE_LOG_FACTS,
+        pairs=lambda _: whole_log_pairs(),
+    ),
+    _AuditedClaim(
+        gives=Gives("metric-privacy", TIMESTAMPS),
+        goal={"shift": SHIFT},
+        facts=TIMES_FACTS,
+        pairs=lambda _: metric_pairs(),
+        on_times=True,
+    ),
+    _AuditedClaim(
+        gives=Gives("differential-privacy", TIMESTAMPS),
+        goal={},
+        facts=TIMES_FACTS,
+        pairs=lambda _: bounded_pairs(),
+        on_times=True,
+    ),
+)
 
 
 def _log_of(sequences: Sequence[ActivitySequence]) -> EventLog:

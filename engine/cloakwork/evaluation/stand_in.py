@@ -7,8 +7,9 @@ activity has a usual successor and a few others. It is invented anew for every s
 rests on these draws: nothing of a log is in them.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -129,17 +130,6 @@ class ProcessShape:
         # A variant of less than one case on average is no rank of its own.
         shares[shares * cases < 1.0] = 0.0
         return shares
-
-
-RunSeed = tuple[ProcessShape, int]
-"""What one run of a setting goes by: how the invented process is, and the seed."""
-
-
-def supposed_shapes(longest_case: int | None) -> tuple[ProcessShape, ...]:
-    """The two ends of what logs are like, where nothing tells of which kind a log is."""
-    longest = longest_case or USUAL_LENGTHS[-1]
-    lengths = tuple(min(length, longest) for length in USUAL_LENGTHS)
-    return tuple(ProcessShape(name, heads, lengths) for name, heads in (FEW, MANY))
 
 
 def profiled_shape(figures: ProfileFigures, longest_case: int | None) -> ProcessShape:
@@ -291,17 +281,9 @@ class StandInFacts:
     time_names: tuple[str, ...]
     units: Mapping[str, int]
     assumed: tuple[str, ...] = ()
-    _logs: dict[RunSeed, EventLog] = field(
-        default_factory=dict,
-        compare=False,
-        repr=False,
-    )
 
     def log(self, shape: ProcessShape, seed: int) -> EventLog:
-        """The invented log of a shape and a seed; the same for every setting."""
-        key = (shape, seed)
-        if key in self._logs:
-            return self._logs[key]
+        """The invented log of a shape and a seed."""
         draw = np.random.default_rng([seed, len(self.alphabet), self.cases])
         # The control flow: cases of each variant, the variants, and which each case takes.
         shares = shape.shares_by_rank(self.cases)
@@ -323,9 +305,23 @@ class StandInFacts:
         for attribute in self.attributes:
             if not attribute.name.startswith(CASE_PREFIX):
                 events[attribute.name] = attribute.of_events(codes, len(self.alphabet), draw)
-        cases = dict(_columns_of_cases(self, len(variant_of), draw))
-        self._logs[key] = EventLog(pl.DataFrame(events), pl.DataFrame(cases), offsets)
-        return self._logs[key]
+        cases = dict(self._columns_of_cases(len(variant_of), draw))
+        return EventLog(pl.DataFrame(events), pl.DataFrame(cases), offsets)
+
+    def _columns_of_cases(
+        self,
+        count: int,
+        draw: np.random.Generator,
+    ) -> Iterator[tuple[str, pl.Series]]:
+        yield CASE_ID, pl.Series(CASE_ID, [f"case {row}" for row in range(count)], pl.String)
+        for name, most in self.units.items():
+            # Most units have one case; some have up to as many as are kept.
+            sizes = np.minimum(draw.geometric(0.6, count), most)
+            owners = np.repeat(np.arange(count), sizes)[:count]
+            yield name, pl.Series(name, [f"unit {owner}" for owner in owners], pl.String)
+        for attribute in self.attributes:
+            if attribute.name.startswith(CASE_PREFIX):
+                yield attribute.name, attribute.of_cases(count, draw)
 
 
 def stand_in_facts(
@@ -409,7 +405,10 @@ def _shapes(
     )
     if facts.longest_case is None:
         assumed.append("cases of 8 events, of 60 at most: declare assume.longest_case")
-    return supposed_shapes(facts.longest_case)
+    # The two ends of what logs are like, as nothing tells of which kind this one is.
+    longest = facts.longest_case or USUAL_LENGTHS[-1]
+    lengths = tuple(min(length, longest) for length in USUAL_LENGTHS)
+    return tuple(ProcessShape(name, heads, lengths) for name, heads in (FEW, MANY))
 
 
 def _times(facts: Facts, assumed: list[str]) -> InventedTimes:
@@ -490,86 +489,42 @@ def _leaves(tree: Any) -> Iterator[Any]:
         yield tree
 
 
-def _columns_of_cases(
-    facts: StandInFacts,
-    count: int,
-    draw: np.random.Generator,
-) -> Iterator[tuple[str, pl.Series]]:
-    yield CASE_ID, pl.Series(CASE_ID, [f"case {row}" for row in range(count)], pl.String)
-    for name, most in facts.units.items():
-        # Most units have one case; some have up to as many as are kept.
-        sizes = np.minimum(draw.geometric(0.6, count), most)
-        owners = np.repeat(np.arange(count), sizes)[:count]
-        yield name, pl.Series(name, [f"unit {owner}" for owner in owners], pl.String)
-    for attribute in facts.attributes:
-        if attribute.name.startswith(CASE_PREFIX):
-            yield attribute.name, attribute.of_cases(count, draw)
-
-
 def _drawn_variants(
     shape: ProcessShape,
     activities: int,
     count: int,
     draw: np.random.Generator,
 ) -> list[Labels]:
-    """``count`` different variants of an invented process, those most often walked first.
+    """``count`` different variants of a process that is invented anew, those most often walked
+    first: a graph of activities, and a few of them that long cases repeat.
 
     Fewer where so many were not found. Activities are 0 to ``activities`` - 1.
     """
-    process = _InventedProcess.drawn(shape, activities, draw)
+    branches = min(4, activities)
+    successors = draw.integers(0, activities, (activities, branches))
+    # The usual successor is the next activity; after the last one comes the first.
+    successors[:, 0] = (np.arange(activities) + 1) % activities
+    usual = 0.45 + 0.45 * shape.concentration
+    weights = np.array([usual, *((1.0 - usual) * np.array([0.55, 0.3, 0.15]))])[:branches]
+    weights /= weights.sum()
+    repeated = draw.permutation(activities)[: min(_REPEATED, activities)]
+    opening = max(1, min(activities, (shape.lengths[0] + 1) // 2))
     # Events of cases: evenly drawn between the quantiles that the shape tells.
     shares = (0.0, *LENGTH_SHARES, 1.0)
     ends = (max(1.0, shape.lengths[0] / 2), *shape.lengths, shape.lengths[-1])
     drawn = np.interp(draw.random(_TRIES * count + 100), shares, ends)
     lengths = np.maximum(1, np.rint(drawn)).astype(np.int64)
-    found: dict[Labels, int] = {}
+    found: Counter[Labels] = Counter()
     for length in lengths.tolist():
-        walk = process.walk(length, draw)
-        found[walk] = found.get(walk, 0) + 1
-    return sorted(found, key=lambda walk: -found[walk])[:count]
-
-
-@dataclass(frozen=True, slots=True)
-class _InventedProcess:
-    """A graph of activities, and the few of them that long cases repeat.
-
-    ``successors``: int64, shape (activities, branches); ``weights``: how likely each branch is;
-    ``repeated``: activities that are done again and again; ``opening``: events before that.
-    """
-
-    successors: Ints
-    weights: Floats
-    repeated: Ints
-    opening: int
-
-    @classmethod
-    def drawn(
-        cls,
-        shape: ProcessShape,
-        activities: int,
-        draw: np.random.Generator,
-    ) -> "_InventedProcess":
-        """A process of a shape, invented anew."""
-        branches = min(4, activities)
-        successors = draw.integers(0, activities, (activities, branches))
-        # The usual successor is the next activity; after the last one comes the first.
-        successors[:, 0] = (np.arange(activities) + 1) % activities
-        usual = 0.45 + 0.45 * shape.concentration
-        weights = np.array([usual, *((1.0 - usual) * np.array([0.55, 0.3, 0.15]))])[:branches]
-        repeated = draw.permutation(activities)[: min(_REPEATED, activities)]
-        opening = max(1, min(activities, (shape.lengths[0] + 1) // 2))
-        return cls(successors, weights / weights.sum(), repeated, opening)
-
-    def walk(self, length: int, draw: np.random.Generator) -> Labels:
-        """A case of so many events: the opening along the graph, repetitions, and an end."""
-        choices = draw.choice(len(self.weights), size=length, p=self.weights)
-        again = draw.integers(0, len(self.repeated), length)
+        choices = draw.choice(branches, size=length, p=weights)
+        again = draw.integers(0, len(repeated), length)
         here, labels = 0, [0]
         for place in range(1, length):
             # Between opening and end a long case only repeats its few activities.
-            if self.opening <= place < length - 1:
-                labels.append(int(self.repeated[again[place]]))
+            if opening <= place < length - 1:
+                labels.append(int(repeated[again[place]]))
                 continue
-            here = int(self.successors[here, choices[place]])
+            here = int(successors[here, choices[place]])
             labels.append(here)
-        return tuple(labels)
+        found[tuple(labels)] += 1
+    return [walk for walk, _ in found.most_common(count)]
