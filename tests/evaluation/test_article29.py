@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cloakwork.base.arrays import Floats
-from cloakwork.evaluation.article29 import CaseTable, ReleaseAttacked
+from cloakwork.evaluation.article29 import CaseColumn, CaseTable, ReleaseAttacked
 from cloakwork.evaluation.bounds import excess, share_of, wilson
 
 CASES = 200
@@ -13,17 +13,17 @@ CASES = 200
 def _table(draws: np.random.Generator) -> CaseTable:
     """A group that decides about the rest, as far as anything does."""
     group = draws.integers(0, 5, CASES)
-    numbers = np.stack([group / 5 + draws.normal(0, 0.1, CASES), draws.random(CASES)], axis=1)
+    age, cost = group / 5 + draws.normal(0, 0.1, CASES), draws.random(CASES)
     guess = np.where(draws.random(CASES) < 0.6, group, draws.integers(0, 5, CASES))
-    categories = np.stack([group, guess], axis=1).astype(np.int64)
-    return CaseTable(("age", "cost"), ("group", "secret"), numbers, categories, frozenset())
+    numbers = {name: CaseColumn(each, True) for name, each in (("age", age), ("cost", cost))}
+    return numbers | {"group": CaseColumn(group, False), "secret": CaseColumn(guess, False)}
 
 
 def _nobody(_: int) -> Floats:
     return np.zeros(CASES)
 
 
-def test_a_copy_gives_everybody_away_and_others_nobody() -> None:
+def test_a_copy_gives_everybody_away_and_others_nobody():
     """Against the same control group of other cases."""
     draws = np.random.default_rng(2)
     source, fresh, others = _table(draws), _table(draws), _table(draws)
@@ -39,14 +39,14 @@ def test_a_copy_gives_everybody_away_and_others_nobody() -> None:
         assert linked.share > 0.5 if released is source else linked.low < 0.1
 
 
-def test_guesses_are_those_of_brute_force() -> None:
+def test_guesses_are_those_of_brute_force():
     """Gower's distance to each released case added up by hand, a missing number as far as can be;
     half of what is guessed is guessed from the release without the own case.
     """
     draws = np.random.default_rng(4)
     source, released = _table(draws), _table(draws)
     for table in (source, released):
-        table.numbers[draws.random(CASES) < 0.2, 0] = np.nan
+        table["age"].values[draws.random(CASES) < 0.2] = np.nan
     attacked = ReleaseAttacked(source, released, lambda case: np.eye(1, CASES, case)[0] / 2)
     halves = (("age", "group"), ("cost", "secret"))
     linked, inferred = attacked.guesses(np.arange(40), halves, ["secret", "cost"])
@@ -55,7 +55,7 @@ def test_guesses_are_those_of_brute_force() -> None:
         for without in (None, case):
             first, second = (_by_hand(source, released, case, half, without) for half in halves)
             found = _by_hand(source, released, case, ("age", "cost", "group"), without)
-            right = released.categories[list(found), 1] == source.categories[case, 1]
+            right = released["secret"].values[list(found)] == source["secret"].values[case]
             chances.append((len(first & second) / (len(first) * len(second)), float(right.mean())))
         (joined, guessed), (joined_without, guessed_without) = chances
         assert linked.attack[case] == pytest.approx(joined)
@@ -71,13 +71,12 @@ def _by_hand(
     for other in range(CASES):
         total = 0.0
         for name in among:
-            if name in source.numeric:
-                place = source.numeric.index(name)
-                away = abs(float(released.numbers[other, place] - source.numbers[case, place]))
+            here, there = source[name].values[case], released[name].values[other]
+            if source[name].is_number:
+                away = abs(float(there - here))
                 total += 1.0 if np.isnan(away) else away
             else:
-                place = source.categorical.index(name)
-                total += released.categories[other, place] != source.categories[case, place]
+                total += there != here
         apart[other] = total
     if without is not None:
         del apart[without]
@@ -85,7 +84,7 @@ def _by_hand(
     return {other for other, total in apart.items() if total <= least + 1e-12}
 
 
-def test_without_other_cases_the_control_is_the_release_without_the_target() -> None:
+def test_without_other_cases_the_control_is_the_release_without_the_target():
     """A copy: without the own case, what remains is what the group tells."""
     source = _table(np.random.default_rng(2))
     own = ReleaseAttacked(source, source, lambda case: np.eye(1, CASES, case)[0])
@@ -97,7 +96,7 @@ def test_without_other_cases_the_control_is_the_release_without_the_target() -> 
     assert np.mean(isolated.control) == 0
 
 
-def test_the_risk_is_that_of_the_paper() -> None:
+def test_the_risk_is_that_of_the_paper():
     """(r_attack - r_control) / (1 - r_control) of Wilson's middles; bounds by propagated errors.
     The figures are those that anonymeter 1.1.0 returns for 120 and 40 successes of 500.
     """
@@ -109,7 +108,7 @@ def test_the_risk_is_that_of_the_paper() -> None:
 RISK_120_40 = (0.1731898893174202, 0.12710339917071795, 0.21927637946412243)
 
 
-def test_bounds_of_shares() -> None:
+def test_bounds_of_shares():
     """Of a census the share itself; Wilson's interval for 8 of 10 (his formula, by hand)."""
     census = share_of([1.0, 0.0], census=True)
     assert (census.share, census.low, census.high) == (0.5, 0.5, 0.5)

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
-from pathlib import Path
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,6 @@ from cloakwork.errors import MechanismError
 from cloakwork.evaluation import control_flow, utility
 from cloakwork.evaluation import times as audited_times
 from cloakwork.evaluation.control_flow import (
-    Histogram,
     absolute_log_difference,
     dfg_edge_distance,
     dfg_frequency_distance,
@@ -86,9 +84,7 @@ def transported(have: list[float], want: list[float], costs: NDArray[np.float64]
 
 @settings(deadline=None)  # the first example loads the solvers
 @given(HISTOGRAMS, HISTOGRAMS)
-def test_similarity_is_the_optimum_of_its_linear_program(
-    source: Histogram, release: Histogram
-) -> None:
+def test_similarity_is_the_optimum_of_its_linear_program(source, release):
     """Shares, and edit distance over the longer length."""
     costs = np.array(
         [
@@ -104,9 +100,7 @@ def test_similarity_is_the_optimum_of_its_linear_program(
 
 @settings(deadline=None)  # the first example loads the solvers
 @given(HISTOGRAMS, HISTOGRAMS)
-def test_difference_is_the_optimum_of_its_linear_program(
-    source: Histogram, release: Histogram
-) -> None:
+def test_difference_is_the_optimum_of_its_linear_program(source, release):
     """Cases and a buffer of empty ones on the smaller side; nothing is taken out beforehand."""
     sides = [dict(source), dict(release)]
     surplus = sum(source.values()) - sum(release.values())
@@ -118,9 +112,7 @@ def test_difference_is_the_optimum_of_its_linear_program(
 
 @settings(deadline=None)  # the first example loads the solvers
 @given(HISTOGRAMS, HISTOGRAMS)
-def test_figures_are_symmetric_and_zero_for_the_same_log(
-    source: Histogram, release: Histogram
-) -> None:
+def test_figures_are_symmetric_and_zero_for_the_same_log(source, release):
     """Distances are distances; and sorting the counts can only bring them closer."""
     for figure in (
         relative_log_similarity,
@@ -135,7 +127,7 @@ def test_figures_are_symmetric_and_zero_for_the_same_log(
     assert (matched is None and by_size is None) or by_size <= matched + 1e-9
 
 
-def test_what_both_logs_share_may_have_to_move() -> None:
+def test_what_both_logs_share_may_have_to_move():
     """ab, aba, ba: the normalised distance is no metric, and holding the shared variant in place
     costs half as much again.
     """
@@ -143,7 +135,7 @@ def test_what_both_logs_share_may_have_to_move() -> None:
     assert relative_log_similarity(source, release) == pytest.approx(2 / 3)
 
 
-def test_empty_logs() -> None:
+def test_empty_logs():
     """An empty release differs by every event of the source; two empty logs are alike."""
     log = {A: 3, C: 2}
     for source, release in ((log, {}), ({}, log)):
@@ -155,14 +147,14 @@ def test_empty_logs() -> None:
     assert (dfg_edge_distance(log, {}), dfg_frequency_distance(log, {})) == (2, 2)
 
 
-def test_one_variant_each() -> None:
+def test_one_variant_each():
     """By hand: ab against abc, one event of three."""
     assert relative_log_similarity({B: 7}, {C: 2}) == pytest.approx(2 / 3)
     assert absolute_log_difference({B: 7}, {C: 2}) == 2 * 1 + 5 * 2
     assert absolute_log_difference({B: 7}, {B: 4}) == 3 * 2
 
 
-def test_a_measure_of_frequencies_alone_overlooks_which_edge_is_which() -> None:
+def test_a_measure_of_frequencies_alone_overlooks_which_edge_is_which():
     """The counts of two relations are exchanged: sorted they agree, matched they do not."""
     source, release = {B: 9, ("b", "c"): 1}, {B: 1, ("b", "c"): 9}
     assert directly_follows(source) == {("a", "b"): 9, ("b", "c"): 1}
@@ -181,13 +173,13 @@ def a_log(*variants: list[str | None]) -> EventLog:
     )
 
 
-def test_a_histogram_counts_named_events_only() -> None:
+def test_a_histogram_counts_named_events_only():
     """Events without an activity go, and cases that have no other."""
     assert histogram(a_log(["a", "b"], ["a", None, "b"], [None])) == {B: 2}
     assert histogram(EventLog.empty()) == {}
 
 
-def test_true_and_fake_variants_by_hand() -> None:
+def test_true_and_fake_variants_by_hand():
     """Two of three released variants are true; they are half of the source's."""
     source = a_log(*[["a"]] * 5, *[["b"]] * 3, ["c"], ["d"])
     found = measured(source, a_log(["a"], ["a"], ["b"], ["e"]))
@@ -197,14 +189,14 @@ def test_true_and_fake_variants_by_hand() -> None:
     assert (found.source_cases, found.released_cases) == (10, 4)
 
 
-def test_shares_of_nothing_are_missing() -> None:
+def test_shares_of_nothing_are_missing():
     """An empty release has no precision; that is no error."""
     found = measured(a_log(["a"]), EventLog.empty())
     assert (found.variant_precision, found.case_precision, found.variant_recall) == (None, None, 0)
     assert found.relative_log_similarity == 0
 
 
-def test_too_many_pairs_are_left_out_with_a_reason() -> None:
+def test_too_many_pairs_are_left_out_with_a_reason():
     """The cheap figures stay."""
     found = measured(a_log(["a"], ["b"], ["c"]), a_log(["a"]), most_pairs=2)
     assert (found.relative_log_similarity, found.absolute_log_difference) == (None, None)
@@ -215,7 +207,7 @@ def test_too_many_pairs_are_left_out_with_a_reason() -> None:
     assert found.true_variants == 1
 
 
-def test_a_solver_that_stops_early_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_solver_that_stops_early_is_no_answer(monkeypatch):
     """POT only warns; here it is an error, and in a report a note."""
     generator = np.random.default_rng(0)  # a test's own data, no noise
     source, release = (
@@ -239,10 +231,14 @@ def hospital() -> EventLog:
     return cloakwork.read_log(EXAMPLES / "hospital.xes.gz")
 
 
+@cache
+def planned(policy: str = "kanon-dp-timestamps") -> Plan:
+    """The plan of a shipped policy, made once."""
+    return make_plan(load_policy(ROOT / "policies" / f"{policy}.yaml"))
+
+
 @pytest.mark.parametrize("policy", ["kanon-dp-timestamps", "dp-control-flow"])
-def test_the_internal_report_shows_utility(
-    hospital: EventLog, ledger: str, tmp_path: Path, policy: str
-) -> None:
+def test_the_internal_report_shows_utility(hospital, ledger, tmp_path, policy):
     """Each figure under its plain name, and what reading them does to the claims; nothing of it is
     public.
     """
@@ -273,9 +269,9 @@ def test_the_internal_report_shows_utility(
             assert b"error_mean" not in file.read_bytes()
 
 
-def test_utility_changes_nothing(hospital: EventLog, ledger: str) -> None:
+def test_utility_changes_nothing(hospital, ledger):
     """With the same noise the release is the same, measured or not."""
-    plan = cloakwork.make_plan(cloakwork.load_policy(ROOT / "policies" / "dp-control-flow.yaml"))
+    plan = planned("dp-control-flow")
     book = cloakwork.Ledger(ledger)
     without = Run(plan=plan, noise=reproducible(7)).release(hospital, book)
     seen: list[tuple[EventLog, EventLog]] = []
@@ -294,15 +290,13 @@ def test_utility_changes_nothing(hospital: EventLog, ledger: str) -> None:
 
 
 @pytest.mark.parametrize("fault", [MemoryError("no memory left"), ZeroDivisionError()])
-def test_a_failure_to_measure_is_a_note(
-    hospital: EventLog, ledger: str, monkeypatch: pytest.MonkeyPatch, fault: Exception
-) -> None:
+def test_a_failure_to_measure_is_a_note(hospital, ledger, monkeypatch, fault):
     """The release is made and paid for; what went wrong stands in the internal report."""
 
     def fails(*_: object, **__: object) -> None:
         raise fault
 
-    plan = cloakwork.make_plan(cloakwork.load_policy(ROOT / "policies" / "dp-control-flow.yaml"))
+    plan = planned("dp-control-flow")
     broken = utility.Measure("relative log similarity", fails)
     monkeypatch.setattr(utility, "MEASURES", (broken,))
     release = cloakwork.apply(plan, hospital, ledger=ledger)
@@ -315,16 +309,10 @@ def test_a_failure_to_measure_is_a_note(
     assert report.utility.notes[0] in internal_html(report)
 
 
-def test_nothing_is_measured_where_nobody_rewrites_the_control_flow(hospital: EventLog) -> None:
+def test_nothing_is_measured_where_nobody_rewrites_the_control_flow(hospital):
     """Nor where the policy wants no internal report."""
-    plan = cloakwork.make_plan(
-        cloakwork.load_policy(ROOT / "policies" / "kanon-dp-timestamps.yaml")
-    )
-    times_only = plan.model_copy(
-        update={
-            "steps": tuple(step for step in plan.steps if CONTROL_FLOW not in step.lineage.writes)
-        }
-    )
+    plan = planned()
+    times_only = without_rewriting(plan)
     spec = plan.policy.spec
     unreported = spec.model_copy(update={"output": spec.output.model_copy(update={"report": ()})})
     without = plan.model_copy(
@@ -348,7 +336,7 @@ TRAVAS = {
 
 
 @pytest.mark.parametrize(("name", "epsilon"), [*list(TRAVAS)[::2], *in_long_form(*TRAVAS)])
-def test_figures_measured_elsewhere_are_met(name: str, epsilon: float) -> None:
+def test_figures_measured_elsewhere_are_met(name, epsilon):
     """TraVaS was run with its authors' code; our threshold mechanism, with fixed noise, lands where
     it does.
     """
@@ -389,11 +377,6 @@ def later(hospital: EventLog) -> EventLog:
     return replace(hospital, events=hospital.events.with_columns(moved))
 
 
-def planned(policy: str = "kanon-dp-timestamps") -> Plan:
-    """The plan of a shipped policy."""
-    return make_plan(load_policy(ROOT / "policies" / f"{policy}.yaml"))
-
-
 def figures(source: Any, released: Any) -> Mapping[str, object]:
     """As the internal report has them."""
     return KeptUtility(planned(), silent).finished(source, released)
@@ -408,7 +391,7 @@ def rounded(value: object) -> object:
     return [rounded(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def test_a_small_log_has_the_same_figures_in_batches(hospital: EventLog, later: EventLog) -> None:
+def test_a_small_log_has_the_same_figures_in_batches(hospital, later):
     """To the last digit that batches leave alone: sums of floats follow the order of cases."""
     whole = figures(hospital, later)
     parts = figures(LogInParts.evenly(hospital, 4), LogInParts.evenly(later, 3))
@@ -416,15 +399,14 @@ def test_a_small_log_has_the_same_figures_in_batches(hospital: EventLog, later: 
 
 
 def test_of_a_large_log_a_sample_is_compared_and_all_cases_are_counted(
-    hospital: EventLog, later: EventLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    hospital, later, monkeypatch
+):
     """The report says so; the figures are close to those of the whole."""
     whole = Utility.model_validate(figures(hospital, later))
     monkeypatch.setattr(utility, "sampled_cases", partial(sample.sampled_cases, most_events=SMALL))
     parts = LogInParts.evenly(hospital, 4), LogInParts.evenly(later, 3)
 
     found = Utility.model_validate(figures(*parts))
-
     assert len(found.notes) == 2
     assert "of the source times and attributes are those of a random sample of" in found.notes[0]
     assert found.source_cases == whole.source_cases
@@ -439,9 +421,7 @@ def test_of_a_large_log_a_sample_is_compared_and_all_cases_are_counted(
     assert durations[0] == pytest.approx(durations[1], rel=0.5)
 
 
-def test_variants_are_those_of_the_sample_where_there_are_too_many(
-    hospital: EventLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_variants_are_those_of_the_sample_where_there_are_too_many(hospital, monkeypatch):
     """As many may be new in each of the other cases as the sample has once."""
     monkeypatch.setattr(utility, "sampled_cases", partial(sample.sampled_cases, most_events=SMALL))
     seen = SeenLog.of(LogInParts.evenly(hospital, 4))
@@ -459,9 +439,7 @@ def moves_times() -> Step:
     return step
 
 
-def test_times_before_and_after_a_step_are_compared_batch_by_batch(
-    hospital: EventLog, later: EventLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_times_before_and_after_a_step_are_compared_batch_by_batch(hospital, later, monkeypatch):
     """As many batches as it takes; of a log that has no more, all of them."""
     one, several, few = (KeptUtility(planned(), silent) for _ in range(3))
     parts = LogInParts.evenly(hospital, 4), LogInParts.evenly(later, 4)
@@ -478,7 +456,7 @@ def test_times_before_and_after_a_step_are_compared_batch_by_batch(
     assert few.times.notes == ("times were compared on a sample of 260 of 1,040 cases",)
 
 
-def test_what_goes_wrong_is_a_note(hospital: EventLog) -> None:
+def test_what_goes_wrong_is_a_note(hospital):
     """The release is made, and does not depend on it."""
     found = Utility.model_validate(figures(hospital, None))
     assert "utility was not measured" in found.notes[0]
@@ -493,9 +471,9 @@ def without_rewriting(plan: Plan) -> Plan:
     return plan.model_copy(update={"steps": steps})
 
 
-def test_what_the_plan_rewrites_is_compared() -> None:
+def test_what_the_plan_rewrites_is_compared(hospital):
     """Kept attributes and times where cases are rewritten; never those under other names."""
-    log = read_log(EXAMPLES / "hospital.xes.gz")
+    log = hospital
     plan = planned("kanon-with-generalised-attributes")
     generalised = [item for item in plan.attributes if item.treatment == "generalise"]
     assert generalised
@@ -510,50 +488,41 @@ def test_what_the_plan_rewrites_is_compared() -> None:
     assert whole_log_utility(planned("dp-control-flow"), log, log) is None
 
 
-def test_days_are_those_of_the_declared_grid() -> None:
+def test_days_are_those_of_the_declared_grid():
     """A grid of whole days shows weekdays alone, from the declared beginning of a day."""
     epoch = datetime(2000, 1, 1, 23, tzinfo=UTC)
     assert days_from(Facts(grid=timedelta(days=1), epoch=epoch)) == epoch
     assert days_from(Facts(grid=timedelta(hours=1), epoch=epoch)) is None
 
 
-def test_figures_stand_in_the_report() -> None:
+def test_figures_stand_in_the_report(hospital, later):
     """Under names that an analyst understands; 0 where nothing was lost, above 0 where times
     moved.
     """
-    plan, log = planned("kanon-dp-timestamps"), read_log(EXAMPLES / "hospital.xes.gz")
-    same = Utility.model_validate(KeptUtility(plan, silent).finished(log, log))
+    same = Utility.model_validate(figures(hospital, hospital))
     shown = {line.name: line.value for line in lines(same)}
     assert shown["Case durations"] == shown["Waiting times per step"] == "0"
     assert shown["Hours of the week"] == "0"
-    later = log.events.with_columns(
-        pl.col("time:timestamp") + pl.duration(hours=log.position_of_event)
-    )
-    moved = replace(log, events=later)
-    found = Utility.model_validate(KeptUtility(plan, silent).finished(log, moved)).whole_log
+    found = Utility.model_validate(figures(hospital, later)).whole_log
     assert min(found.case_durations or 0, found.waiting_times or 0, found.hours_of_week or 0) > 0
     assert found.pairs
 
 
-def test_the_graph_and_what_is_learned_stand_in_the_report() -> None:
+def test_the_graph_and_what_is_learned_stand_in_the_report(hospital):
     """Of whatever rewrites the control flow."""
-    plan, log = planned("dp-control-flow"), read_log(EXAMPLES / "hospital.xes.gz")
-    found = Utility.model_validate(KeptUtility(plan, silent).finished(log, log))
+    kept = KeptUtility(planned("dp-control-flow"), silent)
+    found = Utility.model_validate(kept.finished(hospital, hospital))
     assert all(step.source == step.released for step in found.flow.steps)
     shown = {line.name: line.value for line in lines(found)}
     assert float(shown["Next activity, learned from the release"]) > 0.7
 
 
-def test_a_step_that_changes_times_alone_is_drawn_as_well() -> None:
+def test_a_step_that_changes_times_alone_is_drawn_as_well(hospital):
     """Which activity follows which, durations and hours of both logs; no times where none are
     released; what cannot be drawn is noted.
     """
-    log = read_log(EXAMPLES / "hospital.xes.gz")
-    plan = planned("kanon-dp-timestamps")
-
-    of_times = plan.model_copy(update={"steps": plan.steps[-1:]})
-    seen = SeenLog.of(log)
-
+    of_times = planned().model_copy(update={"steps": planned().steps[-1:]})
+    seen = SeenLog.of(hospital)
     drawn = compared(ComparedLogs(seen, seen, of_times))
 
     assert drawn.learned is None

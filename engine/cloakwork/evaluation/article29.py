@@ -7,9 +7,8 @@ what the attack finds beyond its control. The paper takes cases that were held b
 none, the control here is the release without the target's own case, as far as it is known.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -95,16 +94,14 @@ def _results(
         "the release: a predicate of 3 columns that holds of one case only",
         [each.singling_out(len(targets), attacked.seed) for each in both],
     )
-    source = both[0].source
     # Linkability needs two halves that do not follow from each other: the flow, and the rest.
-    rest = [name for name in source.names if name not in _FLOW]
-    secrets = sorted(source.attributes) or ["last activity"]
+    rest = [name for name in both[0].source if name not in _FLOW]
+    secrets = sorted({*attacked.of_cases, *attacked.of_events}) or ["last activity"]
     linked, inferred = [], []
     for each in both:
         attacked.reporter("linkability and inference")
-        names = each.source.names
-        known = [name for name in rest if name in names]
-        there = [secret for secret in secrets if secret in names]
+        known = [name for name in rest if name in each.source]
+        there = [secret for secret in secrets if secret in each.source]
         of_release = each.guesses(targets, (_FLOW, known) if known else None, there)
         linked.append(of_release[0])
         inferred.append(of_release[1])
@@ -118,72 +115,64 @@ def _results(
         yield result(f"inference/{secret}", f"all of a case but: {secret}", tried)
 
 
-@dataclass(frozen=True)
-class CaseTable:
-    """One row a case: columns of numbers and of categories, for tables that were made together.
+@dataclass(frozen=True, slots=True)
+class CaseColumn:
+    """A value a case, in tables that were made together.
 
-    - ``numbers``: float64, shape (cases, numeric columns), divided by how far the values of all
-      tables lie apart; NaN where there is none. ``categories``: int64, shape (cases, others).
-    - ``numeric``, ``categorical``: the names. ``attributes``: the names that are attributes of the
-      log; the other columns are of its control flow and times.
+    ``values``: of numbers float64, divided by how far those of all tables lie apart, NaN where
+    there is none; of categories int64. Shape (cases,).
     """
 
-    numeric: tuple[str, ...]
-    categorical: tuple[str, ...]
-    numbers: Floats
-    categories: Ints
-    attributes: frozenset[str]
+    values: Floats | Ints
+    is_number: bool
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """All columns."""
-        return (*self.numeric, *self.categorical)
+    def apart(self, value: float) -> Floats:
+        """How far each case is from a value of another table, from 0 to 1."""
+        if not self.is_number:
+            return np.asarray(self.values != value, np.float64)
+        # A missing number is as far away as can be, from another missing one, too.
+        return np.nan_to_num(np.abs(self.values - value), copy=False, nan=1.0)
 
-    def distances(self, table: "CaseTable", row: int) -> dict[str, Floats]:
-        """How far each case is from a row of another table, by each column, from 0 to 1: Gower's
-        distance is their sum. Each of shape (cases,).
-        """
-        apart = {}
-        for place, name in enumerate(self.numeric):
-            # A missing number is as far away as can be, from another missing one, too.
-            away = np.abs(self.numbers[:, place] - table.numbers[row, place])
-            apart[name] = np.nan_to_num(away, copy=False, nan=1.0)
-        for place, name in enumerate(self.categorical):
-            other = self.categories[:, place] != table.categories[row, place]
-            apart[name] = other.astype(np.float64)
-        return apart
+    def like(self, value: float, middle: float) -> Bools:
+        """Which cases have the same category, or a number at least as far on the same side."""
+        if not self.is_number:
+            return np.asarray(self.values == value)
+        if np.isnan(value):
+            return np.isnan(self.values)
+        return np.asarray(self.values >= value if value > middle else self.values <= value)
 
-    def predicate(
-        self,
-        record: int,
-        chosen: Sequence[int],
-        middles: Sequence[float],
-    ) -> Callable[["CaseTable"], Bools]:
-        """What a case must fulfil to be like ``record`` in the chosen columns."""
-        numeric = len(self.numeric)
+    def tells(self, cases: Ints, value: float) -> float:
+        """How likely one of the ``cases`` tells the value of another table."""
+        guesses = self.values[cases]
+        if not self.is_number:
+            return float((guesses == value).mean())
+        # A missing number is guessed by a missing one alone.
+        if np.isnan(value):
+            return float(np.isnan(guesses).mean())
+        return float((np.abs(guesses - value) <= TOLERANCE * np.abs(value)).mean())
 
-        def holds(other: "CaseTable") -> Bools:
-            found = np.ones(len(other.numbers), np.bool_)
-            for place in chosen:
-                if place >= numeric:
-                    column = place - numeric
-                    found &= other.categories[:, column] == self.categories[record, column]
-                    continue
-                value, values = self.numbers[record, place], other.numbers[:, place]
-                if np.isnan(value):
-                    found &= np.isnan(values)
-                else:
-                    found &= values >= value if value > middles[place] else values <= value
-            return found
 
-        return holds
+CaseTable = Mapping[str, CaseColumn]
+"""One row a case; the columns by their names, numbers first."""
+
+
+def number_of_cases(table: CaseTable) -> int:
+    """The rows of a table."""
+    return len(next(iter(table.values())).values)
+
+
+def _distances(table: CaseTable, source: CaseTable, row: int) -> dict[str, Floats]:
+    """How far each case is from a row of another table, by each column: Gower's distance is the
+    sum.
+    """
+    return {name: column.apart(source[name].values[row]) for name, column in table.items()}
 
 
 def case_tables(
     logs: Sequence[CodedLog],
     of_cases: Sequence[str],
     of_events: Sequence[str],
-) -> list[CaseTable]:
+) -> Sequence[CaseTable]:
     """A table for each log, with its sequences, its times where all have some, and the named
     attributes; of an event's attribute, the first value of the case.
     """
@@ -204,24 +193,18 @@ def case_tables(
             numbers[name] = [_floats(column.cast(pl.Float64).to_numpy()) for column in values]
         else:
             categories[name] = codes_together(values)
-    # Scaled over all tables at once, so that distances between two tables have one unit.
-    scaled = {}
+    tables: list[dict[str, CaseColumn]] = [{} for _ in logs]
     for name, columns in numbers.items():
+        # Divided by how far all values lie apart, so that two are at most 1 apart.
         known = np.concatenate(columns)
         known = known[~np.isnan(known)]
-        span = float(np.ptp(known)) if len(known) else 0.0
-        # Divided by how far all values lie apart, so that two are at most 1 apart.
-        scaled[name] = [column / (span or 1.0) for column in columns]
-    return [
-        CaseTable(
-            numeric=tuple(scaled),
-            categorical=tuple(categories),
-            numbers=np.stack([columns[place] for columns in scaled.values()]).T,
-            categories=np.stack([columns[place] for columns in categories.values()]).T,
-            attributes=frozenset(name for name, _ in named),
-        )
-        for place in range(len(logs))
-    ]
+        span = (float(np.ptp(known)) if len(known) else 0.0) or 1.0
+        for table, column in zip(tables, columns, strict=True):
+            table[name] = CaseColumn(column / span, is_number=True)
+    for name, codes in categories.items():
+        for table, code in zip(tables, codes, strict=True):
+            table[name] = CaseColumn(code, is_number=False)
+    return tables
 
 
 def _floats(values: Ints | Floats) -> Floats:
@@ -291,7 +274,7 @@ class ReleaseAttacked:
                     chance = float(posterior[own])
                     each.control.append(chance * without + (1 - chance) * with_own)
         if self.others is not None:
-            for row in range(min(len(targets), len(self.others.numbers))):
+            for row in range(min(len(targets), number_of_cases(self.others))):
                 found = self._found(self.others, row, halves, secrets, None)
                 for each, (with_own, _) in zip(tries, found, strict=True):
                     each.control.append(with_own)
@@ -306,35 +289,19 @@ class ReleaseAttacked:
         own: int | None,
     ) -> Iterator[tuple[float, float]]:
         """The chance of success of each guess, with all released cases and without ``own``."""
-        apart = self.released.distances(table, row)
+        apart = _distances(self.released, table, row)
         if halves:
             sums = [np.sum([apart[name] for name in names], axis=0) for names in halves]
             yield _with_and_without(_in_common, sums, own)
         # Gower's distance by all columns; for each secret its own column is taken off again.
         every = np.sum(list(apart.values()), axis=0) if secrets else np.zeros(0)
         for secret in secrets:
-            guessed = partial(self._guessed, table, row, secret)
-            yield _with_and_without(guessed, [every - apart[secret]], own)
+            column, true = self.released[secret], table[secret].values[row]
 
-    def _guessed(
-        self,
-        table: CaseTable,
-        row: int,
-        secret: str,
-        found: Sequence[Ints],
-    ) -> float:
-        """How likely one of the released cases ``found`` tells a row's secret."""
-        (cases,) = found
-        if secret in self.source.categorical:
-            place = self.source.categorical.index(secret)
-            same = self.released.categories[cases, place] == table.categories[row, place]
-            return float(same.mean())
-        place = self.source.numeric.index(secret)
-        true, guesses = table.numbers[row, place], self.released.numbers[cases, place]
-        # A missing number is guessed by a missing one alone.
-        if np.isnan(true):
-            return float(np.isnan(guesses).mean())
-        return float((np.abs(guesses - true) <= TOLERANCE * np.abs(true)).mean())
+            def guessed(found: Sequence[Ints]) -> float:
+                return column.tells(found[0], true)  # noqa: B023 - called before the next secret
+
+            yield _with_and_without(guessed, [every - apart[secret]], own)
 
     def singling_out(self, number: int, seed: int) -> Tries:
         """Predicates that hold of exactly one released case: do they hold of exactly one case of
@@ -365,22 +332,29 @@ class ReleaseAttacked:
         case fulfils: a number at least or at most as far from the middle, the same category.
         """
         draws = np.random.default_rng([seed, 29])
-        released, columns = self.released, len(self.released.names)
-        known = [column[~np.isnan(column)] for column in released.numbers.T]
-        middles = [float(np.median(column)) if len(column) else np.nan for column in known]
+        names = list(self.released)
+        middles = dict.fromkeys(names, np.nan)
+        for name, column in self.released.items():
+            if column.is_number and not np.isnan(column.values).all():
+                middles[name] = float(np.nanmedian(column.values))
         seen: set[tuple[object, ...]] = set()
         # A draw may hold of several cases or come twice, so there are more tries than predicates.
         for _ in range(20 * number):
             if len(seen) == number:
                 return
-            record = int(draws.integers(len(released.numbers)))
-            size = min(COLUMNS_OF_A_PREDICATE, columns)
-            chosen = sorted(draws.choice(columns, size, replace=False).tolist())
-            predicate = released.predicate(record, chosen, middles)
+            record = int(draws.integers(number_of_cases(self.released)))
+            size = min(COLUMNS_OF_A_PREDICATE, len(names))
+            chosen = sorted(draws.choice(len(names), size, replace=False).tolist())
+            like = {names[place]: self.released[names[place]].values[record] for place in chosen}
+
+            def predicate(table: CaseTable, like: Mapping[str, float] = like) -> Bools:
+                """Whether each case is like the record in the chosen columns."""
+                columns = [table[name].like(value, middles[name]) for name, value in like.items()]
+                return np.asarray(np.logical_and.reduce(columns))
+
             # The same columns with the same values are one predicate, whichever record they are of.
-            values = np.concatenate([released.numbers[record], released.categories[record]])
-            key = (*chosen, *values[chosen].tolist())
-            if predicate(released).sum() == 1 and key not in seen:
+            key = (*chosen, *map(float, like.values()))
+            if predicate(self.released).sum() == 1 and key not in seen:
                 seen.add(key)
                 yield record, predicate
 

@@ -25,10 +25,10 @@ def share_of(chances: Sequence[float], *, census: bool) -> Share:
 
     ``census``: nothing was drawn at random, so there is nothing to bound.
     """
-    mean = _within_0_and_1(float(np.mean(chances)))
-    if census:
-        return Share(share=mean, low=mean, high=mean)
-    return _bounded(mean, *wilson(mean, len(chances)))
+    mean = float(np.mean(chances))
+    mean = min(1.0, max(0.0, mean))
+    middle, half = (mean, 0.0) if census else wilson(mean, len(chances))
+    return _bounded(mean, middle, half)
 
 
 def wilson(
@@ -54,15 +54,7 @@ def excess(attack: Sequence[float], control: Sequence[float]) -> Share:
     value = (rate - base) / (1 - base)
     # Each rate's error times the derivative of the value by that rate (delta method).
     apart = math.hypot(error / (1 - base), base_error * (rate - 1) / (1 - base) ** 2)
-    return Share(
-        share=_within_0_and_1(value),
-        low=_within_0_and_1(value - apart),
-        high=_within_0_and_1(value + apart),
-    )
-
-
-def _within_0_and_1(share: float) -> float:
-    return min(1.0, max(0.0, share))
+    return _bounded(max(0.0, value), value, apart)
 
 
 def _bounded(share: float, middle: float, half: float) -> Share:
@@ -111,11 +103,7 @@ class JudgedScores:
         # Between clusters, with n / (n - 1) as for the variance of any sample (Obuchowski 1997).
         variance = releases / max(1, releases - 1) * float(np.square(summed).sum())
         apart = NORMAL_95 * math.sqrt(variance)
-        return Share(
-            share=found,
-            low=max(0.0, found - apart),
-            high=min(1.0, found + apart),
-        )
+        return _bounded(found, found, apart)
 
     def threshold(self, at_most: float) -> float:
         """The least score above which at most the share ``at_most`` of the others lies."""

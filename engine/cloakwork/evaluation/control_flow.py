@@ -158,13 +158,15 @@ def _transport_cost(
     return float(cost)
 
 
-def directly_follows(log: Histogram) -> dict[tuple[str, str], int]:
-    """How often one activity directly follows another, over all cases."""
-    counts: Counter[tuple[str, str]] = Counter()
+def directly_follows(log: Histogram, *, ends: bool = False) -> Counter[Step]:
+    """How often one activity directly follows another, over all cases; with ``ends``, how often
+    cases begin and end with one, too, as steps from and to None.
+    """
+    counts: Counter[Step] = Counter()
     for variant, cases in log.items():
-        for pair in pairwise(variant):
-            counts[pair] += cases
-    return dict(counts)
+        for step in pairwise((None, *variant, None) if ends else variant):
+            counts[step] += cases
+    return counts
 
 
 def dfg_edge_distance(source: Histogram, release: Histogram) -> float | None:
@@ -189,8 +191,8 @@ def _counts_of_relations(source: Histogram, release: Histogram) -> tuple[Ints, I
     left, right = directly_follows(source), directly_follows(release)
     pairs = left.keys() | right.keys()
     return (
-        np.array([left.get(pair, 0) for pair in pairs], np.int64),
-        np.array([right.get(pair, 0) for pair in pairs], np.int64),
+        np.array([left[pair] for pair in pairs], np.int64),
+        np.array([right[pair] for pair in pairs], np.int64),
     )
 
 
@@ -229,7 +231,7 @@ def flow_graph(
     ``variants``: of both logs how many cases follow each; ``source`` and ``release`` may be samples
     of their cases, which medians are taken of.
     """
-    counted = _steps_of(variants[0]), _steps_of(variants[1])
+    counted = [directly_follows(side, ends=True) for side in variants]
     # None, where cases begin and end, stands last.
     steps = sorted(
         counted[0].keys() | counted[1].keys(),
@@ -256,16 +258,6 @@ def flow_graph(
         source_share=_share_of(shares[0], chosen),
         released_share=_share_of(shares[1], chosen),
     )
-
-
-def _steps_of(variants: Histogram) -> Counter[Step]:
-    """How often cases that follow the variants take each step."""
-    counts: Counter[Step] = Counter()
-    for variant, cases in variants.items():
-        # None at both ends stands for where a case begins and where it ends.
-        for step in pairwise((None, *variant, None)):
-            counts[step] += cases
-    return counts
 
 
 def _share_of(shares: Floats, chosen: Ints) -> float | None:

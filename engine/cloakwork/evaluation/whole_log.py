@@ -5,7 +5,7 @@ Every figure is a distance between two distributions, 0 where they are the same.
 log outside any guarantee: for the internal report alone.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -289,17 +289,45 @@ def attribute_figures(
     columns: Sequence[CodedAttribute],
 ) -> dict[str, Any]:
     """The figures of attributes, by their names in ``WholeLogUtility``."""
-    (before, after), labels = joint_codes(source.events[ACTIVITY], release.events[ACTIVITY])
+    activities, labels = joint_codes(source.events[ACTIVITY], release.events[ACTIVITY])
     of_events: list[AttributeDistance] = []
     of_cases: list[AttributeDistance] = []
     at_activities: list[tuple[float, DistanceOfPair]] = []
     for column in columns:
-        if column.name.startswith(CASE_PREFIX):
-            groups = _one_group(column.source), _one_group(column.release)
-            of_cases += _distance_of(column, *groups, 1)
-        else:
-            of_events += _distance_of(column, before, after, len(labels))
-            at_activities += _at_activities(column, before, after, labels)
+        # Attributes of events activity by activity; those of cases all together.
+        is_of_case = column.name.startswith(CASE_PREFIX)
+        groups = activities
+        if is_of_case:
+            groups = [_one_group(column.source), _one_group(column.release)]
+        sides = (groups[0], column.source), (groups[1], column.release)
+        number = 1 if is_of_case else len(labels)
+        apart = total_variation(*sides, number, column.values)
+        rows = np.bincount(groups[0], minlength=number)
+        valued, released = (
+            np.bincount(group[codes != MISSING], minlength=number) for group, codes in sides
+        )
+        over_all = weighted_mean(apart, rows)
+        # Weighted by rows with a value, so that activities without the attribute hide nothing; one
+        # that the source never has is weighted by all rows.
+        distance = weighted_mean(apart, valued)
+        if over_all is not None:
+            (of_cases if is_of_case else of_events).append(
+                AttributeDistance(
+                    attribute=column.name,
+                    distance=over_all if distance is None else distance,
+                    over_all=None if is_of_case else over_all,
+                    numbers=column.numbers and kolmogorov_smirnov(*column.numbers),
+                    missing_source=column.missing_share(column.source),
+                    missing_released=column.missing_share(column.release),
+                )
+            )
+        if is_of_case:
+            continue
+        # What an activity weighs: how many values of the source differ there.
+        for place in np.flatnonzero((valued + released > 0) & (rows > 0)).tolist():
+            at = float(apart[place])
+            pair = DistanceOfPair(first=column.name, second=labels[place], distance=at)
+            at_activities.append((at * int(rows[place]), pair))
     shown = *of_cases, *of_events
     tables = two_way_distances(source, release, columns)
     return {
@@ -314,59 +342,9 @@ def attribute_figures(
     }
 
 
-def _distance_of(
-    column: CodedAttribute,
-    before: Ints,
-    after: Ints,
-    groups: int,
-) -> Iterator[AttributeDistance]:
-    """The distance of one attribute, where the source has a row; ``before`` and ``after``: the
-    group of each row of either log. One that the source never has is weighted by all rows.
-    """
-    apart = total_variation((before, column.source), (after, column.release), groups, column.values)
-    over_all = weighted_mean(apart, np.bincount(before, minlength=groups))
-    # Weighted by rows with a value, so that activities without the attribute hide nothing.
-    valued = weighted_mean(apart, np.bincount(before[column.source != MISSING], minlength=groups))
-    if over_all is None:
-        return
-    is_of_case = column.name.startswith(CASE_PREFIX)
-    yield AttributeDistance(
-        attribute=column.name,
-        distance=over_all if valued is None else valued,
-        over_all=None if is_of_case else over_all,
-        numbers=column.numbers and kolmogorov_smirnov(*column.numbers),
-        missing_source=column.missing_share(column.source),
-        missing_released=column.missing_share(column.release),
-    )
-
-
 def _mean_of(found: Sequence[float | None]) -> float | None:
     known = [value for value in found if value is not None]
     return float(np.mean(known)) if known else None
-
-
-def _at_activities(
-    column: CodedAttribute,
-    before: Ints,
-    after: Ints,
-    labels: Sequence[str],
-) -> Iterator[tuple[float, DistanceOfPair]]:
-    """The distance at each activity that has the attribute in either log, behind what it weighs:
-    how many values of the source differ there.
-    """
-    size = len(labels)
-    apart = total_variation((before, column.source), (after, column.release), size, column.values)
-    of_source = np.bincount(before[column.source != MISSING], minlength=size)
-    of_release = np.bincount(after[column.release != MISSING], minlength=size)
-    events = np.bincount(before, minlength=size)
-    for place in np.flatnonzero((of_source + of_release > 0) & (events > 0)).tolist():
-        distance = float(apart[place])
-        pair = DistanceOfPair(
-            first=column.name,
-            second=labels[place],
-            distance=distance,
-        )
-        yield distance * int(events[place]), pair
 
 
 def _largest(found: Sequence[tuple[float, DistanceOfPair]]) -> tuple[DistanceOfPair, ...]:
@@ -399,12 +377,6 @@ def two_way_distances(
         cells = [(tables[one][side] + 1) * width + tables[other][side] + 1 for side in (0, 1)]
         most = (columns[one].values + 1) * width
         apart = total_variation((zeros[0], cells[0]), (zeros[1], cells[1]), 1, most)
-        names = columns[other].name, columns[one].name
-        found.append(
-            DistanceOfPair(
-                first=names[0],
-                second=names[1],
-                distance=float(apart[0]),
-            )
-        )
+        first, second = columns[other].name, columns[one].name
+        found.append(DistanceOfPair(first=first, second=second, distance=float(apart[0])))
     return found
