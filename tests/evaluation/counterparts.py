@@ -61,12 +61,13 @@ class RawCounts(FakePublished):
 COUNTERPARTS = (NoThreshold, TenthOfTheNoise, QuietTimes, RawCounts)
 
 
-@pytest.fixture(autouse=True)
-def _counterparts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+@pytest.fixture(scope="module", autouse=True)
+def _counterparts() -> Iterator[None]:
     here = {counterpart.name: f"{__name__}:{counterpart.__name__}" for counterpart in COUNTERPARTS}
-    monkeypatch.setattr(registry, "OURS", {**registry.OURS, **here})
-    registry.catalogue.cache_clear()
-    yield
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "OURS", {**registry.OURS, **here})
+        registry.catalogue.cache_clear()
+        yield
     registry.catalogue.cache_clear()
 
 

@@ -1,8 +1,11 @@
 """The release made by hand that a report is about: it is published, and taken as proved."""
 
+import pytest
+
 from cloakwork.guarantees import Guarantee
 from cloakwork.publishing.from_plan import statement_of
 from cloakwork.publishing.statement import PrivacyStatement
+from cloakwork.report.render import render
 from publishing.conftest import (  # noqa: F401 - fixtures
     _taken_as_proved,
     a_plan,
@@ -21,3 +24,16 @@ def statement_with(*guarantees: Guarantee) -> PrivacyStatement:
     )
     changed = plan.model_copy(update={"claims": claims})
     return statement_of(changed, "r", released=(), private=True)
+
+
+_PAGES: dict[str, str] = {}
+
+
+@pytest.fixture
+def pages(published):  # noqa: F811 - the fixture
+    """The page of that release for each audience, made once: to be looked at."""
+    if not _PAGES:
+        _PAGES.update(
+            (audience, render(published, audience)) for audience in ("public", "internal")
+        )
+    return _PAGES

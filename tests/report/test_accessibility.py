@@ -8,7 +8,6 @@ from html.parser import HTMLParser
 import pytest
 
 from cloakwork.report.model import Audience
-from cloakwork.report.render import render
 
 BOTH: tuple[Audience, ...] = ("public", "internal")
 
@@ -92,9 +91,9 @@ def colours(page: str) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("audience", BOTH)
-def test_the_structure_tells_where_one_is(published, audience):
+def test_the_structure_tells_where_one_is(pages, audience):
     """A language, one main part, one first heading, no level left out, scoped table headers."""
-    outline = Outline(render(published, audience))
+    outline = Outline(pages[audience])
     assert outline.language == "en"
     assert outline.landmarks.count("main") == 1
     assert outline.headings[0] == 1 and outline.headings.count(1) == 1
@@ -108,9 +107,9 @@ def test_the_structure_tells_where_one_is(published, audience):
 
 
 @pytest.mark.parametrize("audience", BOTH)
-def test_text_stands_out_in_light_and_dark(published, audience):
+def test_text_stands_out_in_light_and_dark(pages, audience):
     """Each pair of colours that text is printed in, in both schemes, and none besides."""
-    page = render(published, audience)
+    page = pages[audience]
     schemes = colours(page)
     assert len(schemes) == 2 and schemes[0].keys() == schemes[1].keys()
     low = [
@@ -132,9 +131,9 @@ def test_contrast_is_that_of_the_standard():
 
 
 @pytest.mark.parametrize("audience", BOTH)
-def test_a_narrow_screen_needs_no_scrolling(published, audience):
+def test_a_narrow_screen_needs_no_scrolling(pages, audience):
     """Words and drawings give way; what cannot, a table of many figures, scrolls by itself."""
-    page = render(published, audience)
+    page = pages[audience]
     style, body = page.split("</style>")
     assert re.search(r"th, td \{[^}]*overflow-wrap: anywhere", style)
     assert re.search(r"svg \{[^}]*max-width: 100%", style)
@@ -148,18 +147,18 @@ def test_a_narrow_screen_needs_no_scrolling(published, audience):
 
 
 @pytest.mark.parametrize("audience", BOTH)
-def test_paper_is_a4_light_and_shows_what_is_folded(published, audience):
+def test_paper_is_a4_light_and_shows_what_is_folded(pages, audience):
     """The dark scheme is for screens alone, and details are open on paper."""
-    page = render(published, audience)
+    page = pages[audience]
     assert "@page { size: A4;" in page
     assert "@media screen and (prefers-color-scheme: dark)" in page
     assert "details::details-content { content-visibility: visible" in page
 
 
 @pytest.mark.parametrize("audience", BOTH)
-def test_the_verdict_comes_first(published, audience):
+def test_the_verdict_comes_first(pages, audience):
     """What holds, for whom, what does not, who answers for it; reasons and the rest are below."""
-    page = render(published, audience)
+    page = pages[audience]
     order = [
         "What holds",
         "For whom",

@@ -61,8 +61,8 @@ class Page(HTMLParser):
 
 
 @pytest.mark.parametrize("audience", BOTH)
-def test_a_page_is_whole_and_needs_nothing_else(published, audience):
-    page = render(published, audience)
+def test_a_page_is_whole_and_needs_nothing_else(pages, audience):
+    page = pages[audience]
     read = Page(page)
     assert read.open == []
     assert read.tags.isdisjoint({"script", "link", "img", "iframe"})
@@ -71,8 +71,8 @@ def test_a_page_is_whole_and_needs_nothing_else(published, audience):
 
 
 @pytest.mark.parametrize("audience", BOTH)
-def test_exposed_columns_come_before_guarantees_and_these_in_plain_words(published, audience):
-    text = Page(render(published, audience)).text
+def test_exposed_columns_come_before_guarantees_and_these_in_plain_words(pages, audience):
+    text = Page(pages[audience]).text
     assert text.index("Not protected: how many cases") < text.index("What is guaranteed")
     for claim in a_plan().claims:
         assert claim.sentence in text
@@ -80,14 +80,14 @@ def test_exposed_columns_come_before_guarantees_and_these_in_plain_words(publish
 
 
 @pytest.mark.parametrize("audience", BOTH)
-def test_texts_from_the_policy_are_escaped(published, audience):
-    page = render(published, audience)
+def test_texts_from_the_policy_are_escaped(pages, audience):
+    page = pages[audience]
     assert "an &lt;external&gt; research partner" in page
     assert "<external>" not in page
 
 
-def test_the_internal_page_says_first_what_it_is(published):
-    text = Page(render(published, "internal")).text
+def test_the_internal_page_says_first_what_it_is(pages):
+    text = Page(pages["internal"]).text
     assert text.startswith(INTERNAL_BANNER)
     assert RAW_NAME in text and f"{RAW_FIGURES[0]:,}" in text
     assert "kanon/tlkc" in text and "PRETSA is preferred" in text

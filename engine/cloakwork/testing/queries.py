@@ -224,22 +224,25 @@ def queries_collected(*, disturbed: bool = False) -> Iterator[list[Asked | Asked
     the log; what it finds there is forgotten.
     """
     observer = _Observer(disturbed=disturbed)
-
-    def within(cases: Cases, labels: Sequence[str]) -> Cases:
-        return observer.within(cases, labels)
-
-    def clipped(*asked: Any) -> Moves:
-        return observer.clipped(*asked)
-
-    def missing(columns: Columns, name: str) -> Column:
-        return observer.missing(columns, name)
-
+    methods: tuple[tuple[type, str, Callable[..., Any]], ...] = (
+        (Cases, "within", observer.within),
+        (Descent, "clipped", observer.clipped),
+        (Columns, "__missing__", observer.missing),
+    )
     with ExitStack() as patched:
         ask_instead(patched, observer.answered, observer.vectors_of)
-        patched.enter_context(patch.object(Cases, _within.__name__, within))
-        patched.enter_context(patch.object(Descent, _clipped.__name__, clipped))
-        patched.enter_context(patch.object(Columns, "__missing__", missing))
+        for of_class, name, instead in methods:
+            patched.enter_context(patch.object(of_class, name, _as_method(instead)))
         yield observer.collected
+
+
+def _as_method(function: Callable[..., T]) -> Callable[..., T]:
+    """A function that a class hands its object to, as it would not do with one that is bound."""
+
+    def method(*given: Any) -> T:
+        return function(*given)
+
+    return method
 
 
 def ask_instead(
@@ -282,16 +285,12 @@ def _vectors_of(
     """What was found in each case, with labels of ``column``."""
     found: list[list[tuple[int, tuple[str, ...], int]]] = [[] for _ in range(len(cases))]
     alphabet, codes, _ = cases.texts(column)
-    for case, value, code, start, stop in zip(*_columns(entries), strict=True):
+    columns = (entries.case, entries.value, entries.code, entries.start, entries.stop)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    for case, value, code, start, stop in rows:
         labels = tuple(alphabet[each] for each in codes[start:stop].tolist())
         found[case].append((code, labels, value))
     return tuple(map(tuple, found))
-
-
-def _columns(entries: Answered) -> Iterator[list[int]]:
-    for name in ("case", "value", "code", "start", "stop"):
-        column: Ints = getattr(entries, name)
-        yield column.tolist()
 
 
 @contextmanager
@@ -405,10 +404,8 @@ def _contributions(
     if isinstance(keys, np.ndarray):
         keys = [key_of(key, ()) for key in keys.tolist()]
     found: list[Contribution] = [{} for _ in range(len(cases))]
-    entries = zip(
-        *(each.tolist() for each in (vectors.case, vectors.key, vectors.value)), strict=True
-    )
-    for case, key, value in entries:
+    columns = (vectors.case, vectors.key, vectors.value)
+    for case, key, value in zip(*(column.tolist() for column in columns), strict=True):
         found[case][keys[key]] = found[case].get(keys[key], 0) + value
     return found
 
