@@ -151,14 +151,16 @@ def test_plan_applies_as_it_foresees(cloakwork, kanon_time, tmp_path, ledger):
     assert stated == json.loads((out / "plan.json").read_text("utf-8"))
 
 
-def test_what_plan_prints_as_json_applies(cloakwork, kanon_time, tmp_path, ledger):
+def test_what_plan_prints_as_json_applies(cloakwork, tmp_path, ledger):
     """One document; the figures beside the plan are left out on the way."""
-    said = cloakwork("plan", kanon_time.policy, HOSPITAL, "--json", "--ledger", ledger)
+    policy = hurried(ROOT / "policies" / "kanon-control-flow.yaml", tmp_path)
+    log = small_log(tmp_path)
+    said = cloakwork("plan", policy, log, "--json", "--ledger", ledger)
     document = json.loads(said.out)
     assert document["internal"] and document["format"] == "cloakwork/plan/v2"
     plan, out = tmp_path / "plan.json", tmp_path / "out"
     plan.write_text(said.out, "utf-8")
-    assert cloakwork("apply", plan, HOSPITAL, "--out", out, "--ledger", ledger).code == 0
+    assert cloakwork("apply", plan, log, "--out", out, "--ledger", ledger).code == 0
     assert "internal" not in json.loads((out / "plan.json").read_text("utf-8"))
 
 
@@ -305,13 +307,13 @@ def test_contract_policies_apply(cloakwork, tmp_path, ledger, name):
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_a_table_without_times_is_measured_again(cloakwork, releases, tmp_path, ledger, kind):
+def test_a_table_without_times_is_measured_again(cloakwork, tmp_path, ledger, kind):
     """Its events are in file order, as they were released."""
-    made, policy, out = releases("kanon-control-flow"), tmp_path / "policy.yaml", tmp_path / "out"
-    document = yaml.safe_load(made.policy.read_text("utf-8"))
+    policy, out = hurried(ROOT / "policies" / "kanon-control-flow.yaml", tmp_path), tmp_path / "out"
+    document = yaml.safe_load(policy.read_text("utf-8"))
     document["spec"]["output"]["format"] = kind
     policy.write_text(yaml.safe_dump(document), "utf-8")
-    applied = cloakwork("apply", policy, HOSPITAL, "--out", out, "--ledger", ledger)
+    applied = cloakwork("apply", policy, small_log(tmp_path), "--out", out, "--ledger", ledger)
     assert applied.code == 0, applied.err
     released = read_log(out / f"log.{kind}", timeless=True)
     assert released.events["time:timestamp"].null_count() > 0
