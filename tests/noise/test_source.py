@@ -175,6 +175,9 @@ def test_a_seed_repeats_and_says_that_it_is_not_private():
     assert first.laplace_values(50.0, 100).tolist() == again.laplace_values(50.0, 100).tolist()
     assert first.stream() == again.stream() != again.stream()
     assert first.laplace_values(50.0, 100).tolist() != other.laplace_values(50.0, 100).tolist()
+    assert (
+        secret().laplace_values(50.0, 100).tolist() != secret().laplace_values(50.0, 100).tolist()
+    )
     assert secret().private
     assert secret().stream().private
     assert secret().stream() != secret().stream()
