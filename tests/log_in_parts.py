@@ -9,8 +9,17 @@ from numpy.typing import NDArray
 
 from cloakwork.engines.batches import in_batches
 from cloakwork.log.eventlog import EventLog
+from cloakwork.log.formats.round_trip import TypesReadBack
 
 T = TypeVar("T")
+
+
+def as_read_back(log: EventLog, output: str) -> EventLog:
+    """``log`` as it will be when it is written as ``output`` (``xes``, ``csv``, ``parquet``, packed
+    or not) and read.
+    """
+    types = TypesReadBack(output)
+    return types.read_back(log, types.merge(types.of(log)))
 
 
 @dataclass(frozen=True)

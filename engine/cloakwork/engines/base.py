@@ -94,6 +94,11 @@ def needs_all_cases(action: Rewrite) -> bool:
     return isinstance(action, MapCases) and action.together == "log"
 
 
+def summary_of(batches: Iterable[EventLog], aggregate: Aggregate | None) -> pl.DataFrame:
+    """The aggregate over all batches; an empty table where a mechanism needs none."""
+    return pl.DataFrame() if aggregate is None else merged(aggregate, map(aggregate.of, batches))
+
+
 def merged(aggregate: Aggregate, tables: Iterable[pl.DataFrame]) -> pl.DataFrame:
     """The summary of batches of which these are the tables: a few are merged at a time, so that
     never all of them are in memory.

@@ -480,7 +480,7 @@ class LocalEngine(BatchedEngine):
         found = list(counted(done, len(batches), "preparing batch"))
         notes = tuple(dict.fromkeys(note for _, _, own in found for note in own))
         files, tables, _ = zip(*found, strict=True)
-        return self.stored(files, notes=notes), seen.merge(pl.concat(tables))
+        return self.stored(files, notes=notes), merged(seen, tables)
 
     def _batches_of(self, source: object, folder: Path) -> BatchSource:
         """``folder``: for rows that are parted."""

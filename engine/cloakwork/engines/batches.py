@@ -12,7 +12,7 @@ from cloakwork.base.arrays import Ints
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.naming import values_of
 from cloakwork.log.eventlog import EventLog, LogHandle, joined_batches
-from cloakwork.mechanisms.steps import Aggregate, GenerateCases, MapCases
+from cloakwork.mechanisms.steps import GenerateCases, MapCases
 
 _EVENTS_OF_A_CASE: Final = 10
 """So many are taken to be usual."""
@@ -62,13 +62,6 @@ def first_of_unit(log: EventLog, unit: str | None) -> Ints:
     # polars takes all nulls for one unit.
     has_unit = owners["unit"].is_not_null().to_numpy()
     return np.where(has_unit, first_of_unit, rows)
-
-
-def merged_summary(batches: Sequence[EventLog], aggregate: Aggregate | None) -> pl.DataFrame:
-    """The aggregate over all batches; an empty table where a mechanism needs none."""
-    if aggregate is None:
-        return pl.DataFrame()
-    return aggregate.merge(pl.concat([aggregate.of(batch) for batch in batches]))
 
 
 def mapped_cases(batches: Sequence[EventLog], action: MapCases) -> EventLog:

@@ -103,7 +103,7 @@ class ReleasedCases:
             for name in granted:
                 values[name].append(granted_values(batch, name))
         offsets = np.cumsum(np.concatenate([[0], *lengths])).astype(np.int64)
-        cases = _coded_cases(pl.concat(labels), offsets)
+        cases = coded_cases(pl.concat(labels), offsets)
         found = Columns((name, _column_of(pl.concat(values[name]))) for name in granted)
         return _in_order(replace(cases, columns=found), np.concatenate(index))
 
@@ -150,10 +150,10 @@ def _cases_of(variants: pl.Series) -> Cases:
     """Lists of labels (of String, or of Categorical) as codes."""
     lengths = variants.list.len().to_numpy().astype(np.int64)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    return _coded_cases(variants.explode(empty_as_null=False), offsets)
+    return coded_cases(variants.explode(empty_as_null=False), offsets)
 
 
-def _coded_cases(labels: pl.Series, offsets: Ints) -> Cases:
+def coded_cases(labels: pl.Series, offsets: Ints) -> Cases:
     """The labels of cases end to end, String or Categorical, as codes."""
     alphabet = labels.unique().cast(pl.String).sort()
     codes = labels.cast(pl.Enum(alphabet)).to_physical().to_numpy().astype(np.int64)

@@ -8,14 +8,13 @@ import numpy as np
 import polars as pl
 
 from cloakwork.base.arrays import Ints
-from cloakwork.engines.base import Opened, shuffled
+from cloakwork.engines.base import Opened, shuffled, summary_of
 from cloakwork.engines.batches import (
     collected,
     generated_cases,
     in_batches,
     kept_together,
     mapped_cases,
-    merged_summary,
 )
 from cloakwork.log.eventlog import EventLog, LogHandle, joined_batches
 from cloakwork.mechanisms.steps import (
@@ -57,7 +56,7 @@ class MemoryEngine:
     ) -> Opened:
         """See ``Engine``; ``source`` is an event log."""
         log = in_memory(source)
-        return Opened(prepare(log), merged_summary([log], seen))
+        return Opened(prepare(log), summary_of([log], seen))
 
     def summarise(self, log: LogHandle, aggregate: Aggregate | None) -> pl.DataFrame:
         """The merged aggregates of the batches."""
@@ -67,7 +66,7 @@ class MemoryEngine:
             self.batch_of_case(log.cases.height),
             self.batches,
         )
-        return merged_summary(batches, aggregate)
+        return summary_of(batches, aggregate)
 
     def rewrite(self, log: LogHandle, action: Rewrite) -> EventLog:
         """Map the cases of each batch, or make new ones."""

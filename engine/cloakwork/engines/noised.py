@@ -19,7 +19,7 @@ from pydantic import JsonValue
 from cloakwork.base.arrays import Ints
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.naming import CASE_PREFIX, named, values_of
-from cloakwork.engines.measured import enriched
+from cloakwork.engines.measured import coded_cases, enriched
 from cloakwork.kernel.cases import Cases
 from cloakwork.kernel.local import BoundedNoise, Randomising
 from cloakwork.kernel.perturb import (
@@ -185,9 +185,7 @@ def sample_of(table: pl.DataFrame) -> NoisySample:
 
 def cases_of(log: EventLog) -> Cases:
     """The control flow of a batch; a missing activity is an empty label."""
-    labels = log.events[ACTIVITY].cast(pl.String).fill_null("")
-    alphabet = labels.unique().sort()
-    return Cases(tuple(alphabet), _codes(labels, alphabet), log.offsets)
+    return coded_cases(log.events[ACTIVITY].cast(pl.String).fill_null(""), log.offsets)
 
 
 def _codes(labels: pl.Series, alphabet: pl.Series) -> Ints:

@@ -4,8 +4,7 @@ together; and a log that need not fit into memory, as batches of whole cases.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 import polars as pl
@@ -30,9 +29,6 @@ from cloakwork.log.table import (
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_NONE: Final[Mapping[str, Any]] = MappingProxyType({})
-
 
 T = TypeVar("T")
 
@@ -282,7 +278,18 @@ class EventLog:
         standard_names = {case_id: CASE_ID, activity: ACTIVITY}
         if timestamp in frame.columns:
             standard_names[timestamp] = TIMESTAMP
-        return log_of_table(frame.rename(standard_names))
+        frame = frame.rename(standard_names)
+        table = FlatTable.read(frame)
+        cases = table.cases()
+        case_of = table.row_of_case(cases)
+        source = table.spelling(case_of, frozenset())
+        notes = notes_on_cases(table.rows_left_out, source.conflicts)
+        times = frame.get_column(TIMESTAMP, default=None)
+        # A type of times says whether they have a zone; texts were read with theirs.
+        is_zoneless = times is not None and times.dtype == pl.Datetime and not times.dtype.time_zone
+        if times is not None and is_zoneless and times.count():
+            notes.append(f"timestamps without a zone (taken as UTC): {times.count()}")
+        return cls.build(table.event_columns(), cases, case_of, notes=tuple(notes), source=source)
 
     def split_by(self, attribute: str) -> "EventLog":
         """Every case as one case for each value of a case attribute that its rows name; rows
@@ -367,34 +374,6 @@ def _require_columns(frame: object, **named: str) -> None:
             )
 
 
-def log_of_table(
-    frame: pl.DataFrame,
-    texts: Mapping[str, pl.Series] = _NONE,
-    exact: frozenset[str] = frozenset(),
-    row_numbers: Ints | None = None,
-) -> EventLog:
-    """The log of a flat table under standard names; ``texts`` and ``exact`` as in
-    ``SourceSpelling``, one text a row; ``row_numbers``: what rows are called, from 0.
-    """
-    table = FlatTable.read(frame, texts, row_numbers)
-    cases = table.cases()
-    case_of = table.row_of_case(cases)
-    source = table.spelling(case_of, exact)
-    notes = notes_on_cases(table.rows_left_out, source.conflicts)
-    times = frame.get_column(TIMESTAMP, default=None)
-    # A type of times says whether they have a zone; texts were read with theirs.
-    is_zoneless = times is not None and times.dtype == pl.Datetime and not times.dtype.time_zone
-    if times is not None and is_zoneless and times.count():
-        notes.append(f"timestamps without a zone (taken as UTC): {times.count()}")
-    return EventLog.build(
-        table.event_columns(),
-        cases,
-        case_of,
-        notes=tuple(notes),
-        source=source,
-    )
-
-
 def notes_on_cases(rows_left_out: int, conflicts: Mapping[str, str]) -> list[str]:
     """What is said of rows without a case, and of cases whose rows say different things."""
     notes = [
@@ -468,6 +447,5 @@ __all__ = [
     "TIME_TYPE",
     "EventLog",
     "joined_batches",
-    "log_of_table",
     "time_order",
 ]

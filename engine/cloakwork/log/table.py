@@ -34,16 +34,6 @@ class SourceSpelling:
     conflicts: Mapping[str, str] = field(default_factory=dict)
     repeated: str = ""
 
-    def combined_with(self, other: "SourceSpelling") -> "SourceSpelling":
-        """What two sources say of different attributes."""
-        return SourceSpelling(
-            self.exact | other.exact,
-            {**self.texts, **other.texts},
-            {**self.rows, **other.rows},
-            {**self.conflicts, **other.conflicts},
-            self.repeated or other.repeated,
-        )
-
     def for_rows(
         self, *, events: Ints | None = None, cases: Ints | None = None
     ) -> "SourceSpelling":
@@ -99,28 +89,20 @@ class FlatTable:
     rows_left_out: int
 
     @classmethod
-    def read(
-        cls,
-        frame: pl.DataFrame,
-        texts: Mapping[str, pl.Series],
-        row_numbers: Ints | None = None,
-    ) -> "FlatTable":
+    def read(cls, frame: pl.DataFrame) -> "FlatTable":
         """Raises LogError for case ids that are neither text nor whole numbers, and for times that
         are none.
         """
         if not keeps_spelling(frame[CASE_ID]):
             raise not_text("table", CASE_ID, frame.schema[CASE_ID])
         frame = frame.with_columns(pl.col(CASE_ID).cast(pl.String))
-        rows_left_out = frame[CASE_ID].null_count()
-        if row_numbers is None:
-            row_numbers = np.arange(frame.height)
+        held = np.flatnonzero(frame[CASE_ID].is_not_null())
+        rows_left_out = frame.height - len(held)
         if rows_left_out:
-            held = np.flatnonzero(frame[CASE_ID].is_not_null())
-            frame, row_numbers = frame[held], row_numbers[held]
-            texts = {name: text.gather(held) for name, text in texts.items()}
+            frame = frame[held]
         if TIMESTAMP in frame.columns:
             frame = frame.with_columns(_as_utc(frame[TIMESTAMP]))
-        return cls(frame, row_numbers, texts, rows_left_out)
+        return cls(frame, held, {}, rows_left_out)
 
     @property
     def case_attributes(self) -> list[str]:

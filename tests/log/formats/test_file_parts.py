@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from cloakwork.errors import LogError
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.formats import read_log, write_log
-from cloakwork.log.formats.round_trip import FileParts, as_read_back, kinds_of, kinds_together
+from cloakwork.log.formats.round_trip import FileParts, kinds_of, kinds_together
 from cloakwork.log.formats.source import Format
 from conftest import runs
 from log_equality import assert_same_log
-from log_in_parts import LogInParts
+from log_in_parts import LogInParts, as_read_back
 
 FORMATS: tuple[Format, ...] = ("csv", "xes", "parquet")
 TEXTS = ("1", "2.5", "true", "TRUE", "False", "2024-01-01T00:00:00+00:00", "x", "007", None)

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.formats import read_log, write_log
-from cloakwork.log.formats.round_trip import TypesReadBack, as_read_back
+from cloakwork.log.formats.round_trip import TypesReadBack
 from cloakwork.log.formats.source import Format
 from conftest import runs
 from log_equality import assert_same_log
-from log_in_parts import LogInParts
+from log_in_parts import LogInParts, as_read_back
 
 TEXTS = ("1", "-7", "2.5", "1.0", "1E5", "007", "true", "TRUE", "False", "x", "", None)
 TEXTS += ("2024-01-01T00:00:00+00:00", "2024-13-01T00:00:00+00:00", "2024-01-01")

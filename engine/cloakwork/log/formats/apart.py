@@ -1,5 +1,6 @@
-"""Parquet files and workbooks are read by a process apart: some damage ends the process that meets
-it, and no error can be caught.
+"""Parquet files and workbooks are read by a process apart first: some damage ends the process that
+meets it, and no error can be caught. What it could read is read again here, which costs less than
+handing the rows over.
 
 polars takes the lengths that stand inside a page at their word; one of 2**61 ends in an allocation
 that fails, which ends the process. Such a process is asked one question after the other, and ends
@@ -19,27 +20,13 @@ from typing import Final
 import polars as pl
 
 _PROGRAM: Final = """
-import io, json, sys
+import json, sys
 import polars
 
-def answer(**said):
-    sys.stdout.buffer.write(json.dumps(said).encode() + b"\\n")
-    sys.stdout.buffer.flush()
-
-def rows(path, places, height, most):
+def parquet(path, places, height, most):
     wanted = polars.scan_parquet(path).select(polars.nth(places))
     for first in range(0, height, most):
-        stretch = wanted.slice(first, most).collect()
-        for frame in stretch.iter_slices(65_536):
-            found = io.BytesIO()
-            frame.write_ipc_stream(found)
-            packed = found.getbuffer()
-            answer(size=len(packed))
-            sys.stdout.buffer.write(packed)
-            sys.stdout.buffer.flush()
-
-def table(path, places):
-    polars.read_parquet(path, columns=places)
+        wanted.slice(first, most).collect()
 
 def workbook(path):
     import fastexcel
@@ -48,12 +35,13 @@ def workbook(path):
         book.load_sheet(name, header_row=None, dtypes="string")
 
 for line in sys.stdin:
+    said = ""
     try:
         what, *about = json.loads(line)
-        {"rows": rows, "table": table, "workbook": workbook}[what](*about)
-        answer(said="")
+        {"parquet": parquet, "workbook": workbook}[what](*about)
     except BaseException as error:
-        answer(said=(str(error).strip().splitlines() or [type(error).__name__])[0] or "damaged")
+        said = (str(error).strip().splitlines() or [type(error).__name__])[0] or "damaged"
+    print(json.dumps(said), flush=True)
 """
 ANY_ZONE: Final = "POLARS_IGNORE_TIMEZONE_PARSE_ERROR"
 ENDED: Final = "it is damaged so badly that reading it ends the reader"
@@ -86,61 +74,42 @@ def parquet_rows(
     """The columns at ``places`` of a Parquet file of ``height`` rows, ``most`` rows at a time.
     ``ValueError`` with what is wrong with it.
     """
-    if places and height:
-        for packed in _answers(["rows", str(path.resolve()), list(places), height, most]):
-            with any_zone():
-                frame = pl.read_ipc_stream(packed)
-            yield frame
-
-
-def parquet_table(path: Path, places: Sequence[int]) -> pl.DataFrame:
-    """The columns at ``places`` of a Parquet file, at once; ``ValueError`` as of
-    ``parquet_rows``.
-    """
-    # Handing all rows over would cost more than reading them again, once no damage is there.
-    for _ in _answers(["table", str(path.resolve()), list(places)]):
-        pass
-    with any_zone():
-        return pl.read_parquet(path, columns=[int(place) for place in places])
+    if not places or not height:
+        return
+    _require("parquet", str(path.resolve()), [*map(int, places)], height, most)
+    for first in range(0, height, most):
+        with any_zone():
+            frame = pl.scan_parquet(path).select(pl.nth(places)).slice(first, most).collect()
+        yield frame
 
 
 def require_workbook(path: Path) -> None:
     """``ValueError`` with what is wrong with a workbook, where its sheets cannot all be read."""
-    for _ in _answers(["workbook", str(path.resolve())]):
-        pass
+    _require("workbook", str(path.resolve()))
 
 
-def _answers(question: list[object]) -> Iterator[bytes]:
-    """What a process answers, piece by piece. ``ValueError`` with what it says, or if it ends."""
+def _require(*question: object) -> None:
+    """Ask a process to read something. ``ValueError`` with what it says, or if it ends."""
     process = _process()
     assert process.stdin is not None  # noqa: S101 - both are pipes, see below
     assert process.stdout is not None  # noqa: S101
-    is_done = False
+    answer = b""
     try:
         process.stdin.write(json.dumps(question).encode() + b"\n")
         process.stdin.flush()
-        while not is_done:
-            line = process.stdout.readline()
-            # A line that breaks off: the process has ended over this file.
-            if not line.endswith(b"\n"):
-                raise ValueError(ENDED)
-            answer = json.loads(line)
-            is_done = "said" in answer
-            if is_done and answer["said"]:
-                raise ValueError(answer["said"])
-            if not is_done:
-                packed = process.stdout.read(answer["size"])
-                if len(packed) < answer["size"]:
-                    raise ValueError(ENDED)
-                yield packed
+        answer = process.stdout.readline()
     except BrokenPipeError:
-        raise ValueError(ENDED) from None
+        pass  # it ended before it was asked
     finally:
-        # One that was not heard out has answers left in its pipe, and serves nobody else.
-        if is_done:
+        # One that was not heard out has an answer left in its pipe, and serves nobody else.
+        if answer.endswith(b"\n"):
             _idle.setdefault(os.getpid(), []).append(process)
         else:
             _end(process)
+    # A line that breaks off: the process has ended over this file.
+    said = json.loads(answer) if answer.endswith(b"\n") else ENDED
+    if said:
+        raise ValueError(said)
 
 
 def _process() -> "subprocess.Popen[bytes]":

@@ -79,9 +79,9 @@ class _Search:
 
     def find(self, full: str, points_of: Callable[[str], int]) -> None:
         """The column with most points, none of times."""
-        known = common_column(full, self.free())
         if full in self.taken:
             return
+        known = common_column(full, self.free())
         if known is not None:
             self.taken[full] = known
             return
@@ -102,28 +102,68 @@ class _Search:
             self.questions.append(f"column '{shown(ranked[0])}' is taken for the {role}: check it")
 
     def find_time(self) -> None:
+        """The column of the events' times: the best one by a clear margin.
+
+        A column that does not change within cases never stands where another does, nor a day where
+        another has the time of day.
+        """
         if TIMESTAMP in self.taken:
             return
         if TIMESTAMP in self.header:
             self.taken[TIMESTAMP] = TIMESTAMP
             return
-        found = [name for name in self.free() if name in self.times]
-        case_id = self.taken.get(CASE_ID)
-        judged = judge_times(
-            self.table,
-            found,
-            case_id if case_id in self.table.columns else None,
-        )
-        if judged.column is None:
-            self.leave_open(
-                _WORDS[TIMESTAMP],
-                judged.question,
-                judged.candidates,
-            )
+        columns = [self._time_column(name) for name in self.free() if name in self.times]
+        births = [each for each in columns if each.is_birth]
+        columns = [each for each in columns if not each.is_birth]
+        # Each preference counts only where some column fulfils it.
+        for is_better in (lambda each: not each.is_constant, lambda each: each.has_clock):
+            columns = [each for each in columns if is_better(each)] or columns
+        if not columns:
+            self._leave_time_open(births)
             return
-        self.taken[TIMESTAMP] = judged.column
-        if judged.question:
-            self.questions.append(judged.question)
+        columns.sort(key=lambda each: -each.points)
+        best = columns[0]
+        near = [each for each in columns if best.points - each.points < MARGIN]
+        if len(near) > 1:
+            listed = _listed(near)
+            # Of the beginning and the end of a step the end counts, as in XES.
+            ends = [each for each in near if names(words(each.name), COMPLETED_WORDS)]
+            if len(ends) != 1:
+                said = f"which column holds the timestamp is open: {listed}"
+                self.leave_open("timestamp", said, tuple(each.name for each in near))
+                return
+            best, others, is_sure = ends[0], f", of {listed}", False
+        elif best.is_constant and (best.points < 0 or holds_stem(words(best.name), OF_CASE_WORDS)):
+            self._leave_time_open([best], (best.name,))
+            return
+        else:
+            others = ""
+            is_sure = best.varies is not None and not best.is_constant and best.points >= 2 * MARGIN
+        self.taken[TIMESTAMP] = best.name
+        if not is_sure:
+            self.questions.append(
+                f"column '{shown(best.name)}' is taken for the timestamp{others}: check it"
+            )
+
+    def _time_column(self, name: str) -> "TimeColumn":
+        values = values_of(self.table, name)
+        case_id = self.taken.get(CASE_ID)
+        varies = None
+        if case_id in self.table.columns:
+            cases = values_of(self.table, case_id)
+            pairs = pl.DataFrame({"case": cases, "value": values}).drop_nulls()
+            several = _cases_of_several(pairs)["found"] > 1
+            varies = float(several.mean() or 0.0) if len(several) else None  # type: ignore[arg-type]
+        return TimeColumn(name, _has_clock(values), varies, 20 * values.null_count() > len(values))
+
+    def _leave_time_open(
+        self,
+        others: "Sequence[TimeColumn]",
+        candidates: tuple[str, ...] = (),
+    ) -> None:
+        named_else = f" ({_listed(others)} is named for something else)" if others else ""
+        said = f"no column seems to hold the timestamp{named_else}"
+        self.leave_open("timestamp", said, candidates)
 
     def leave_open(
         self,
@@ -279,71 +319,8 @@ class TimeColumn:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedTime:
-    """The column of the events' times, None where there is none or several could be;
-    ``candidates``: those; ``question``: what its author has to check or say, empty for nothing.
-    """
-
-    column: str | None
-    candidates: tuple[str, ...] = ()
-    question: str = ""
-
-
-def judge_times(
-    table: pl.DataFrame,
-    found: Sequence[str],
-    case_id: str | None,
-) -> JudgedTime:
-    """Which of the columns ``found`` holds the times of events: the best one by a clear margin.
-
-    A column that does not change within cases never stands where another does, nor a day where
-    another has the time of day.
-    """
-    cases = values_of(table, case_id) if case_id is not None else None
-    columns: list[TimeColumn] = []
-    for name in found:
-        values = values_of(table, name)
-        varies = None
-        if cases is not None:
-            pairs = pl.DataFrame({"case": cases, "value": values}).drop_nulls()
-            several = _cases_of_several(pairs)["found"] > 1
-            varies = float(several.mean() or 0.0) if len(several) else None  # type: ignore[arg-type]
-        has_gaps = 20 * values.null_count() > len(values)
-        columns.append(TimeColumn(name, _has_clock(values), varies, has_gaps))
-    named_else = [each for each in columns if each.is_birth]
-    columns = [each for each in columns if not each.is_birth]
-    # Each preference counts only where some column fulfils it.
-    for is_better in (lambda each: not each.is_constant, lambda each: each.has_clock):
-        columns = [each for each in columns if is_better(each)] or columns
-    if not columns:
-        return JudgedTime(None, question=_none_found(named_else))
-    columns.sort(key=lambda each: -each.points)
-    best = columns[0]
-    near = [each for each in columns if best.points - each.points < MARGIN]
-    if len(near) > 1:
-        # Of the beginning and the end of a step the end counts, as in XES.
-        ends = [each for each in near if names(words(each.name), COMPLETED_WORDS)]
-        listed = ", ".join(f"'{shown(each.name)}'" for each in near[:6])
-        if len(ends) == 1:
-            taken = shown(ends[0].name)
-            said = f"column '{taken}' is taken for the timestamp, of {listed}: check it"
-            return JudgedTime(ends[0].name, question=said)
-        said = f"which column holds the timestamp is open: {listed}"
-        return JudgedTime(None, tuple(each.name for each in near), said)
-    if best.is_constant and (best.points < 0 or holds_stem(words(best.name), OF_CASE_WORDS)):
-        return JudgedTime(None, (best.name,), _none_found([best]))
-    is_sure = best.varies is not None and not best.is_constant and best.points >= 2 * MARGIN
-    said = f"column '{shown(best.name)}' is taken for the timestamp: check it"
-    return JudgedTime(best.name, question="" if is_sure else said)
-
-
-def _none_found(others: Sequence[TimeColumn]) -> str:
-    said = "no column seems to hold the timestamp"
-    if others:
-        listed = ", ".join(f"'{shown(each.name)}'" for each in others[:6])
-        said += f" ({listed} is named for something else)"
-    return said
+def _listed(columns: Sequence[TimeColumn]) -> str:
+    return ", ".join(f"'{shown(each.name)}'" for each in columns[:6])
 
 
 def _has_clock(values: pl.Series) -> bool:

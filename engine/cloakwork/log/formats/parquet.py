@@ -1,6 +1,6 @@
 """Parquet: one row an event, case attributes repeated; read in one pass and little memory."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from itertools import pairwise
@@ -14,7 +14,7 @@ from cloakwork.base.errors import LogError
 from cloakwork.base.naming import values_of
 from cloakwork.base.text import first_line, shown, size_text
 from cloakwork.log.eventlog import EventLog
-from cloakwork.log.formats.apart import any_zone, parquet_rows, parquet_table
+from cloakwork.log.formats.apart import any_zone, parquet_rows
 from cloakwork.log.formats.column_names import column_names
 from cloakwork.log.formats.row_source import (
     CELLS,
@@ -99,12 +99,7 @@ class ParquetSource:
             first_row = 0
             self._evidence.begin_file()
             with _as_unreadable(path):
-                frames: Iterable[pl.DataFrame] = (
-                    [parquet_table(path, places)]
-                    if at_once and places and height
-                    else parquet_rows(path, places, height, most)
-                )
-                for frame in frames:
+                for frame in parquet_rows(path, places, height, height if at_once else most):
                     for stretch in self._slices(path, frame):
                         yield self._evidence.take(self._table(path, stretch, first_row))
                         first_row += stretch.height

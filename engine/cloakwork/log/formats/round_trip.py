@@ -33,8 +33,9 @@ from cloakwork.log.formats.kinds import (
     joined_declared,
     joined_kinds,
 )
+from cloakwork.log.formats.row_source import nulls
 from cloakwork.log.formats.source import format_by_suffix
-from cloakwork.log.formats.tables import is_exact, to_simple_type
+from cloakwork.log.formats.tables import is_exact, may_not_fit, to_simple_type
 from cloakwork.log.formats.xes_write import expressible_text
 
 Scope = Literal["case", "event"]
@@ -43,20 +44,10 @@ _STANDARD: Final = (CASE_ID, ACTIVITY, TIMESTAMP)
 _FOUND: Final = {
     "scope": pl.String,
     "column": pl.String,
-    "form": pl.String,
-    "holds": pl.Boolean,
+    "exact": pl.Boolean,
     "kind": pl.String,
+    "kind_as_text": pl.String,
 }
-
-
-def as_read_back(log: EventLog, output: str) -> EventLog:
-    """``log`` as it will be when it is written as ``output`` (``xes``, ``csv``, ``parquet``, packed
-    or not) and read.
-
-    Columns that no format can hold are left out.
-    """
-    types = TypesReadBack(output)
-    return types.read_back(log, types.merge(types.of(log)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,97 +55,70 @@ class TypesReadBack:
     """What a reader of a log written as ``output`` makes of its columns: an aggregate, since that
     depends on all values of a column, and how it changes a batch.
 
-    The table has a row for each column and form. ``form``: ``number`` or ``text``, where values are
-    released as numbers unless one is too long for that; else ``value``. ``holds``: whether all
-    values have that form. ``kind``: their ``Kind`` where ``output`` is CSV; else ``empty``
-    where there is no value.
+    The table has a row for each column. ``exact``: whether all values can be numbers of a log,
+    where that is open (``may_not_fit``). ``kind``: the values' ``Kind`` where ``output`` is CSV;
+    else ``empty`` where there is no value. ``kind_as_text``: the same, where numbers stay texts.
     """
 
     output: str
 
     def of(self, batch: EventLog) -> pl.DataFrame:
         """The evidence in one batch."""
-        rows = [
-            row
-            for scope, table in _tables(batch)
-            for name in table.columns
-            if name not in _STANDARD
-            for row in self._evidence(scope, name, values_of(table, name))
-        ]
+        rows: list[tuple[Scope, str, bool, Kind, Kind]] = []
+        for scope, table in _tables(batch):
+            for name in table.columns:
+                if name in _STANDARD:
+                    continue
+                values = values_of(table, name)
+                exact = not may_not_fit(values) or is_exact(values)
+                kind: Kind = self._kind(name, values, exact) if exact else "empty"
+                # Of both, as one batch cannot tell whether all values can be numbers.
+                as_text = self._kind(name, values, False) if may_not_fit(values) else kind
+                rows.append((scope, name, exact, kind, as_text))
         return pl.DataFrame(rows, schema=_FOUND, orient="row")
 
     def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
-        """The evidence of all batches, one row a column and form, sorted."""
-        found = summaries.group_by("scope", "column", "form").agg(
-            pl.col("holds").all(), pl.col("kind").unique()
+        """The evidence of all batches, one row a column, sorted."""
+        found = summaries.group_by("scope", "column").agg(
+            pl.col("exact").all(), pl.col("kind", "kind_as_text").unique()
         )
-        kinds = [reduce(joined_kinds, kinds) for kinds in found["kind"].to_list()]
-        merged = found.with_columns(pl.Series("kind", kinds, pl.String))
-        return merged.sort("scope", "column", "form")
+        joined = [
+            pl.Series(name, [reduce(joined_kinds, kinds) for kinds in found[name].to_list()], kind)
+            for name, kind in (("kind", pl.String), ("kind_as_text", pl.String))
+        ]
+        return found.with_columns(joined).sort("scope", "column")
 
     def read_back(self, batch: EventLog, found: pl.DataFrame) -> EventLog:
         """A batch as a reader of the whole log has it; ``found``: the merged evidence."""
-        settled = _settled(found)
-        read = {
-            scope: pl.DataFrame(list(self._columns_read_back(scope, table, settled)))
-            for scope, table in _tables(batch)
+        settled: dict[tuple[str, str], tuple[bool | None, Kind]] = {
+            (scope, name): (exact, kind if exact else kind_as_text)
+            for scope, name, exact, kind, kind_as_text in found.iter_rows()
         }
+        read: dict[Scope, pl.DataFrame] = {}
+        for scope, table in _tables(batch):
+            columns = []
+            for name in table.columns:
+                exact, kind = settled.get((scope, name), _STANDARD_COLUMN)
+                simple = _simple(name, values_of(table, name), exact)
+                if simple is None:
+                    continue
+                read_back = self._through(name, _one_zero(simple), kind)
+                if read_back is not None:
+                    columns.append(read_back.alias(name))
+            read[scope] = pl.DataFrame(columns)
         return replace(batch, events=read["event"], cases=read["case"])
 
     @property
     def _format(self) -> str:
         return self.output.removesuffix(".gz")
 
-    def _evidence(
-        self,
-        scope: Scope,
-        name: str,
-        values: pl.Series,
-    ) -> Iterator[tuple[str, str, str, bool, Kind]]:
-        narrow = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32)
-        is_number = values.dtype.is_integer() or isinstance(values.dtype, pl.Decimal)
-        # Other types have no values that are more than a number of a log holds.
-        if not is_number or values.dtype in narrow:
-            yield scope, name, "value", True, self._kind(name, values, None)
-            return
-        # For both forms, as one batch cannot tell whether all values can stay numbers.
-        stays = is_exact(values)
-        kind: Kind = self._kind(name, values, True) if stays else "empty"
-        yield scope, name, "number", stays, kind
-        yield scope, name, "text", True, self._kind(name, values, False)
-
-    def _kind(
-        self,
-        name: str,
-        values: pl.Series,
-        exact: bool | None,
-    ) -> Kind:
-        simple = to_simple_type(Path("release"), name, values, exact=exact)
+    def _kind(self, name: str, values: pl.Series, exact: bool) -> Kind:
+        simple = _simple(name, values, exact)
         if simple is None or simple.null_count() == len(simple):
             return "empty"
         if self._format != "csv":
             return "text"
         return inferred(_no_empty_text(field_texts(_one_zero(simple))))[1]
-
-    def _columns_read_back(
-        self,
-        scope: Scope,
-        table: pl.DataFrame,
-        settled: "dict[tuple[str, str], _Settled]",
-    ) -> Iterator[pl.Series]:
-        for name in table.columns:
-            column = settled.get((scope, name), _STANDARD_COLUMN)
-            simple = to_simple_type(
-                Path("release"),
-                name,
-                values_of(table, name),
-                exact=column.exact,
-            )
-            if simple is None:
-                continue
-            read_back = self._through(name, _one_zero(simple), column.kind)
-            if read_back is not None:
-                yield read_back.alias(name)
 
     def _through(
         self,
@@ -179,26 +143,11 @@ class TypesReadBack:
         return values
 
 
-@dataclass(frozen=True, slots=True)
-class _Settled:
-    """What holds of a whole column: whether its numbers stay numbers, and its kind."""
-
-    exact: bool | None
-    kind: Kind
+_STANDARD_COLUMN: Final[tuple[bool | None, Kind]] = (None, "text")
 
 
-_STANDARD_COLUMN: Final = _Settled(None, "text")
-
-
-def _settled(found: pl.DataFrame) -> dict[tuple[str, str], _Settled]:
-    """By scope and column: the first form that all values have."""
-    settled: dict[tuple[str, str], _Settled] = {}
-    for scope, name, form, holds, kind in found.select(*_FOUND).iter_rows():
-        # Sorted by form, ``number`` comes before ``text``, and wins where it holds.
-        if holds:
-            exact = {"number": True, "text": False}.get(form)
-            settled.setdefault((scope, name), _Settled(exact, kind))
-    return settled
+def _simple(name: str, values: pl.Series, exact: bool | None) -> pl.Series | None:
+    return to_simple_type(Path("release"), name, values, exact=exact)
 
 
 def _tables(log: EventLog) -> tuple[tuple[Scope, pl.DataFrame], ...]:
@@ -287,7 +236,22 @@ class FileParts:
         return replace(self, changes=(*self.changes, change))
 
     def _batch(self, file: Path) -> EventLog:
-        batch = with_kinds(file, self.read(file), self.kinds)
+        batch = self.read(file)
+        if self.kinds:
+            tables = {}
+            for scope, table in _tables(batch):
+                columns = [
+                    values_of(table, name).alias(name)
+                    for name in table.columns
+                    if name in _STANDARD
+                ]
+                columns += [
+                    _of_kind(file, batch, table, name, kind).alias(name)
+                    for (of, name), kind in self.kinds.items()
+                    if of == scope
+                ]
+                tables[scope] = pl.DataFrame(columns)
+            batch = replace(batch, events=tables["event"], cases=tables["case"])
         for change in self.changes:
             batch = change(batch)
         return batch
@@ -325,28 +289,6 @@ def kinds_together(files: Iterable[Path], found: Iterable[ColumnKinds]) -> Colum
     }
 
 
-def with_kinds(
-    file: Path,
-    log: EventLog,
-    kinds: ColumnKinds,
-) -> EventLog:
-    """``log``, which ``file`` holds, with columns of the given kinds; as it is where none are
-    given.
-    """
-    if not kinds:
-        return log
-    tables = {}
-    for scope, table in _tables(log):
-        standard = [table.get_column(name) for name in table.columns if name in _STANDARD]
-        others = [
-            _column(file, log, table, name, kind).alias(name)
-            for (where, name), kind in kinds.items()
-            if where == scope
-        ]
-        tables[scope] = pl.DataFrame([*standard, *others])
-    return replace(log, events=tables["event"], cases=tables["case"])
-
-
 def _kind(
     log: EventLog,
     name: str,
@@ -369,7 +311,7 @@ def _kind(
     return "date" if values.dtype.is_temporal() else "text"
 
 
-def _column(
+def _of_kind(
     file: Path,
     log: EventLog,
     table: pl.DataFrame,
@@ -377,7 +319,7 @@ def _column(
     kind: Kind,
 ) -> pl.Series:
     if name not in table.columns:
-        return pl.Series([None], dtype=TYPES[kind]).new_from_index(0, table.height)
+        return nulls(TYPES[kind], table.height)
     values = values_of(table, name)
     if kind == "empty" or values.dtype == TYPES[kind]:
         return values

@@ -292,10 +292,10 @@ class Decoder:
 def require_utf8(
     path: Path,
     data: bytes,
-    first_line: int = 1,
-) -> bytes:
-    """``data``, which starts on ``first_line`` of a file. ``LogError`` with its line at the first
-    byte that is not UTF-8.
+    first_line: int,
+) -> None:
+    """``LogError`` with its line at the first byte of ``data``, which starts on ``first_line`` of a
+    file, that is not UTF-8.
     """
     try:
         # ASCII needs no decoding, and most files are nothing else.
@@ -308,7 +308,6 @@ def require_utf8(
             line=data.count(b"\n", 0, error.start) + first_line,
             hint=f"save it as UTF-8, or say encoding: {likely_encoding(data)} under spec.input",
         ) from None
-    return data
 
 
 def likely_encoding(data: bytes) -> Encoding:

@@ -255,10 +255,9 @@ class TableEvidence:
             column.kind = joined_kinds(so_far, kind)
             return typed, None if gives_texts_back(kind) else values
         simple = to_simple_type(table.path, name, values, self.request.times, table.first_row)
-        is_decimal = isinstance(values.dtype, pl.Decimal)
-        may_not_fit = is_decimal or values.dtype in WIDE
-        if simple is None or not may_not_fit or name in (CASE_ID, ACTIVITY):
+        if simple is None or not may_not_fit(values) or name in (CASE_ID, ACTIVITY):
             return simple, None
+        is_decimal = isinstance(values.dtype, pl.Decimal)
         # Whether all stretches stay numbers shows only behind the last.
         found: Kind = "text" if simple.dtype == pl.String else "float" if is_decimal else "int"
         column.kind = joined_kinds(column.kind or found, found)
@@ -552,6 +551,11 @@ def to_simple_type(
     if dtype in (pl.Date, pl.Datetime):
         return _as_utc(path, name, column, times, first_row).values
     return column.cast(pl.String) if dtype in (pl.Categorical, pl.Enum, pl.Time) else None
+
+
+def may_not_fit(column: pl.Series) -> bool:
+    """Whether the type of a column has values that are more than a number of a log holds."""
+    return isinstance(column.dtype, pl.Decimal) or column.dtype in WIDE
 
 
 def is_exact(column: pl.Series) -> bool:

@@ -50,7 +50,6 @@ _DIGITS: Final = {
     "%Y%m%d%H%M%S": r"^(19|20)[0-9]{12}$",
 }
 _MOST_VALUES: Final = 100_000
-_READY: Final = pl.Series(["2024-03-01T10:00:00"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,12 +23,14 @@ import polars as pl
 
 from cloakwork.base.arrays import Ints, Places
 from cloakwork.log.formats.kinds import DECLARED
+from cloakwork.log.formats.row_source import ReadRequest
 from cloakwork.log.formats.source import LogStream
 from cloakwork.log.formats.xes_full import LogXml
 from cloakwork.log.formats.xes_values import (
     KIND_OF,
     BadValue,
     Collector,
+    Evidence,
     Scope,
     TooManyKeys,
     ValueRun,
@@ -86,7 +88,7 @@ def _start_of_traces(stream: LogStream) -> bytes:
         header += more
         start = header.find(b"<trace")
         end = header.find(b">", start) + 1  # 0 where there is none
-    xml = LogXml(stream.path)
+    xml = LogXml(stream.path, Collector(Evidence(), {}, ReadRequest(limits=stream.limits)))
     try:
         xml.feed(bytes(header[:end]))
     # The latter two: an encoding that Python does not know.
@@ -236,7 +238,7 @@ class _FastReader:
             self._collector.irregular.reserved += int(reserved.sum())
         # Tables of keys have two entries a key: for the trace, then for the event.
         scoped = 2 * key + in_event
-        chosen = np.flatnonzero(self._keys.is_kept[scoped])
+        chosen = np.flatnonzero(self._keys.is_read[scoped])
         if not len(chosen):
             return
         settled = self._keys.kind[scoped[chosen]]
@@ -261,16 +263,15 @@ class _FastReader:
         for run in np.argsort(chosen[starts]):
             start, end = int(starts[run]), int(ends[run])
             pair, kind = divmod(int(what[start]), len(DECLARED))
-            scope, key_word = SCOPES[pair % 2], self._keys.keys[pair // 2]
-            values_of_run = values.slice(start, end - start)
-            found = ValueRun(
-                scope,
-                key_word,
-                DECLARED[kind],
-                owner[start:end],
-                values_of_run,
+            self._collector.add_run(
+                ValueRun(
+                    self._keys.names[pair],
+                    self._keys.keys[pair // 2],
+                    DECLARED[kind],
+                    owner[start:end],
+                    values.slice(start, end - start),
+                )
             )
-            self._collector.add_run(found)
 
 
 def _count_byte(data: bytes, byte: bytes) -> int:
@@ -397,12 +398,14 @@ class MarkupTable:
 
 @dataclass
 class KeyTable:
-    """All distinct keys met so far; for each and each scope, whether it is read and the index in
-    ``DECLARED`` of the kind that it is read as whatever is declared; -1 for none.
+    """All distinct keys met so far; for each and each scope, its full name, empty where it is not
+    read, and the index in ``DECLARED`` of the kind that it is read as whatever is declared; -1 for
+    none.
     """
 
     words: list[str] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
 
     def learn_keys(self, words: list[str], collector: Collector) -> None:
         """Add keys that were not met before; ``Declined`` where one is empty."""
@@ -411,15 +414,13 @@ class KeyTable:
         if "" in words:
             raise Declined("an empty key")
         # Two entries a key: for the trace, then for the event.
-        scoped = [(scope, key) for key in self.keys for scope in SCOPES]
-        is_kept = [collector.name_of(scope, key) is not None for scope, key in scoped]
+        self.names = [collector.name_of(scope, key) or "" for key in self.keys for scope in SCOPES]
         kinds: list[int] = []
-        for scope, key in scoped:
-            name = collector.name_of(scope, key)
+        for name in self.names:
             read_as = {collector.kind_of(name, kind) for kind in DECLARED} if name else set()
             # Else the kind is what each value declares.
             kinds.append(DECLARED.index(read_as.pop()) if len(read_as) == 1 else -1)
-        self.is_kept = np.array(is_kept, np.bool_)
+        self.is_read = np.array([name != "" for name in self.names], np.bool_)
         self.kind = np.array(kinds, np.int64)
         self.reserved = np.array([key.startswith("case:") for key in self.keys], np.bool_)
 

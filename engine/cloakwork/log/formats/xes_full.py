@@ -9,7 +9,6 @@ never read.
 
 import codecs
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 from xml.parsers import expat
@@ -27,12 +26,11 @@ from cloakwork.log.formats.xes_values import (
     KIND_OF,
     BadValue,
     Collector,
-    Irregularities,
     Scope,
     TooManyKeys,
     ValueRun,
 )
-from cloakwork.log.limits import Limits, current_limits, raising
+from cloakwork.log.limits import Limits, raising
 from cloakwork.log.times import TIME_HINT
 
 _CHUNK: Final = 1 << 20  # bytes
@@ -60,46 +58,36 @@ _MARKUP: Final = 1 << 20  # bytes of a tag besides its value
 _ANY_HINT: Final = "correct that line, or export the log again"
 
 
-@dataclass
-class _RunInWork:
-    rows: list[int] = field(default_factory=list)
-    values: list[str] = field(default_factory=list)
-    lines: list[int] = field(default_factory=list)
-
-
 class LogXml:
-    """A streaming XES parser; feeds what it finds into ``collector``, or only counts when there is
-    none.
+    """A streaming XES parser; feeds what it finds into ``collector``.
 
     ``traces``, ``events``: how many were opened; ``trace_at``: the byte at which the latest trace
     starts; ``plain``: whether the file is in UTF-8 as far as it says; ``irregular``: what was met
     and left out.
     """
 
-    def __init__(self, path: Path, collector: Collector | None = None) -> None:
+    def __init__(self, path: Path, collector: Collector) -> None:
         self.traces = self.events = 0
         self.trace_at = -1
         self.plain = True
         self._marked = False  # whether the file begins with the byte-order mark of UTF-8
         self._path = path
-        self.irregular = collector.irregular if collector else Irregularities()
+        self.irregular = collector.irregular
         self._collector = collector
         self._place: Literal["nowhere", "log", "trace", "event"] = "nowhere"
         self._skipping = 0
         self._nested_in_attribute = False
         self._case_of: list[int] = []
         self._opened_traces = 0
-        self._values: dict[tuple[Scope, str, Kind], _RunInWork] = {}
-        self._settled: dict[tuple[Scope, str, Kind], Kind | None] = {}
+        self._runs: dict[tuple[str, str, Kind], list[tuple[int, str, int]]] = {}
+        self._read_as: dict[tuple[Scope, str, Kind], tuple[str, str, Kind] | None] = {}
         self._parser = expat.ParserCreate(namespace_separator=" ")
         self._parser.StartElementHandler = self._start_element
         self._parser.EndElementHandler = self._end_element
         self._parser.StartDoctypeDeclHandler = self._refuse_doctype
         self._parser.XmlDeclHandler = self._check_declaration
-        self._limits = collector.limits if collector else current_limits()
-        self._most = self._limits.value_size
-        self._drop = collector is not None and collector.on_excess == "drop"
-        self._feeder = Feeder(path, self._parser, None if self._drop else self._limits)
+        self._drop = collector.on_excess == "drop"
+        self._feeder = Feeder(path, self._parser, None if self._drop else collector.limits)
 
     def feed(self, data: bytes, *, last: bool = False) -> None:
         """Parse the next bytes. ``LogError`` at the first fault; ``ExpatError`` never leaves
@@ -214,40 +202,39 @@ class LogXml:
                 f"a <{element}> element has no {missing}", f"give it a {missing}, or remove it"
             )
         scope: Scope = "event" if self._place == "event" else "trace"
-        if self._collector is None:
-            return
+        collector = self._collector
         self.irregular.reserved += scope == "event" and key.startswith(CASE_PREFIX)
-        # The kind that it is read as, None where it is not read: asked once for each.
+        # What it is read as, None where it is not read: asked once for each.
         attribute = (scope, key, kind)
-        if attribute not in self._settled:
-            full = self._collector.name_of(scope, key)
-            self._settled[attribute] = self._collector.kind_of(full, kind) if full else None
-        settled = self._settled[attribute]
-        if settled is None:
+        if attribute not in self._read_as:
+            full = collector.name_of(scope, key)
+            as_kind = collector.kind_of(full, kind) if full else kind
+            self._read_as[attribute] = (full, key, as_kind) if full else None
+        read_as = self._read_as[attribute]
+        if read_as is None:
             return
         # A character has 4 bytes at most: short values need not be encoded to be judged.
-        if 4 * len(value) > self._most and len(value.encode()) > self._most:
+        most = collector.limits.value_size
+        if 4 * len(value) > most and len(value.encode()) > most:
             if not self._drop:
-                raise too_long(self._path, key, self._limits, self.line)
+                raise too_long(self._path, key, collector.limits, self.line)
             self.irregular.oversized += 1
             return
-        values = self._values.setdefault((scope, key, settled), _RunInWork())
-        values.rows.append(self.events - 1 if scope == "event" else self.traces - 1)
-        values.values.append(value)
-        values.lines.append(self._parser.CurrentLineNumber)
+        row = self.events - 1 if scope == "event" else self.traces - 1
+        self._runs.setdefault(read_as, []).append((row, value, self._parser.CurrentLineNumber))
 
     def _hand_over(self) -> None:
         """Hand what was found since the last time to the collector."""
-        found, self._values = self._values, {}
+        runs, self._runs = self._runs, {}
         case_of, self._case_of = self._case_of, []
         traces, self._opened_traces = self._opened_traces, 0
-        if self._collector is None:
-            return
         self._collector.open_cases(traces, np.array(case_of, np.int64))
-        for (scope, key, kind), values in found.items():
-            text = pl.Series(values.values, dtype=pl.String)
-            rows = np.array(values.rows, np.int64)
-            self._collector.add_run(ValueRun(scope, key, kind, rows, text, values.lines))
+        for (name, key, kind), found in runs.items():
+            rows, values, lines = zip(*found, strict=True)
+            text = pl.Series(values, dtype=pl.String)
+            self._collector.add_run(
+                ValueRun(name, key, kind, np.array(rows, np.int64), text, lines)
+            )
 
 
 def full_chunks(stream: LogStream, collector: Collector) -> Iterator[None]:

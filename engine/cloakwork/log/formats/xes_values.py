@@ -69,8 +69,9 @@ class TooManyKeys(Exception):
 class ValueRun:
     """Values of one attribute, in file order, as one stretch of the file gave them.
 
-    One run holds all values of its kind in its stretch, ``kind`` being what ``Collector.kind_of``
-    says: so the order of the file is kept where an element states an attribute twice.
+    One run holds all values of its kind in its stretch, ``name`` and ``kind`` being what
+    ``Collector`` says of ``key``: so the order of the file is kept where an element states an
+    attribute twice.
 
     - ``rows``: int64, shape (n,); the ordinal in the whole file of the trace or event that each
       value belongs to.
@@ -78,7 +79,7 @@ class ValueRun:
       reader knows it.
     """
 
-    scope: Scope
+    name: str
     key: str
     kind: Kind
     rows: Ints
@@ -252,10 +253,7 @@ class Collector:
         ``BadValue`` when a value is not of its declared type, ``TooManyKeys`` at the first
         attribute over the limit.
         """
-        name = self.name_of(run.scope, run.key)
-        if name is None or not len(run.rows):
-            return
-        kind = self.kind_of(name, run.kind)
+        name, kind = run.name, run.kind
         attribute = self._evidence.of(name)
         if len(self._evidence.attributes) > self.limits.attributes:
             raise TooManyKeys(name)
@@ -418,7 +416,7 @@ class IdCollector(Collector):
 
     def add_run(self, run: ValueRun) -> None:
         """Take in the ids."""
-        if self.name_of(run.scope, run.key) == CASE_ID:
+        if run.name == CASE_ID:
             super().add_run(run)
 
     def last_ids(self) -> tuple[pl.Series, Ints]:
