@@ -19,7 +19,7 @@ import pytest
 
 from cloakwork.api import release, verify
 from cloakwork.base.files import lock_file
-from cloakwork.engines.batch_files import BatchFile
+from cloakwork.engines.batch_files import BatchFile, write_batch
 from cloakwork.engines.batches import collected
 from cloakwork.errors import CloakworkError, LogError, MechanismError
 from cloakwork.ledger.ledger import Ledger
@@ -432,7 +432,8 @@ def test_what_cannot_be_is_said_in_one_line(engine: SparkEngine, tmp_path: Path)
             opened(engine, source)
         assert said in str(error.value)
         assert "\n" not in str(error.value)
-    log = engine.open(SparkSource(folder, REQUEST), as_it_is, None, SourceFigures()).log
+    paths = [engine.workspace.new_file(".batch") for _ in range(2)]
+    log = engine.stored(tuple(write_batch(BATCH_LOG, path) for path in paths))
     with pytest.raises(MechanismError, match=r"^spark: a task failed: ZeroDivisionError on an"):
         log.each_batch(failing)
     with pytest.raises(LogError, match=r"^log:3: batch 1 is odd$"):

@@ -144,15 +144,10 @@ def shuffled(log: EventLog, stream: Stream) -> EventLog:
     """
     first, second = order_keys(log, stream)
     moved = log.keep_cases(np.lexsort((second, first)))
-    return with_fresh_ids(moved, stream)
-
-
-def with_fresh_ids(log: EventLog, stream: Stream) -> EventLog:
-    """Each case under a fresh random id, by its index."""
-    ids = stream.part("ids").names(Addresses.of_cases(log.index_of_case))
-    named = log.cases.with_columns(pl.Series(CASE_ID, ids, pl.String))
+    ids = stream.part("ids").names(Addresses.of_cases(moved.index_of_case))
+    named = moved.cases.with_columns(pl.Series(CASE_ID, ids, pl.String))
     return replace(
-        log,
+        moved,
         cases=named,
         notes=(),
         case_index=None,

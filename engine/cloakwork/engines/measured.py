@@ -105,15 +105,11 @@ class ReleasedCases:
         offsets = np.cumsum(np.concatenate([[0], *lengths])).astype(np.int64)
         cases = coded_cases(pl.concat(labels), offsets)
         found = Columns((name, _column_of(pl.concat(values[name]))) for name in granted)
-        return _in_order(replace(cases, columns=found), np.concatenate(index))
-
-
-def _in_order(cases: Cases, index: Ints) -> ReleasedCases:
-    """The cases as they stand in the whole log."""
-    if (np.diff(index) > 0).all():
-        return ReleasedCases(cases, index)
-    order = np.argsort(index)
-    return ReleasedCases(cases.take(order), index[order])
+        cases, places = replace(cases, columns=found), np.concatenate(index)
+        if not (np.diff(places) > 0).all():
+            order = np.argsort(places)
+            cases, places = cases.take(order), places[order]
+        return cls(cases, places)
 
 
 def released_cases(log: LogHandle, columns: Iterable[str]) -> Cases:

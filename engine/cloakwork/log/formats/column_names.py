@@ -3,7 +3,7 @@
 import difflib
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -92,11 +92,20 @@ def column_names(
     if has_times or TIMESTAMP in requested or TIMESTAMP in header:
         required.append(TIMESTAMP)
     # Standard attributes first: a column that stands for one is no other attribute.
+    # A column that is asked for as something else is no candidate for one that is not asked for.
+    free = [name for name in header if name not in requested.values()]
     for standard in required:
-        name = _find_standard_column(path, standard, header, requested)
-        name_of[name] = standard
-        if name != standard and standard not in requested:
-            notes.append(f"column '{shown(name)}' was taken as the {MEANING[standard]}")
+        asked = requested.get(standard)
+        if asked is not None and asked not in header:
+            said = f"there is no column {_in_quotes(asked)}"
+            raise _missing_column(path, standard, said, (asked,), header)
+        found = asked or common_column(standard, header if standard in header else free)
+        if found is None:
+            said = f"there is no column for the {MEANING[standard]}"
+            raise _missing_column(path, standard, said, _COMMON[standard], header)
+        name_of[found] = standard
+        if found != standard and asked is None:
+            notes.append(f"column '{shown(found)}' was taken as the {MEANING[standard]}")
     for full, name in requested.items():
         if full not in _COMMON:
             _require_column(path, full, name, header)
@@ -136,7 +145,7 @@ def _require_column(path: Path, full: str, name: str, header: Sequence[str]) -> 
 
 
 def _no_column(path: Path, said: str, name: str, header: Sequence[str], remedy: str) -> LogError:
-    similar = next(iter(_similar_names((name,), header)), None)
+    similar = _similar_name((name,), header)
     guess = "" if similar is None else f"did you mean {_in_quotes(similar)}? "
     said += f"; the columns are {_listing(header)}"
     return LogError(path, said, line=1, hint=guess + remedy)
@@ -158,34 +167,6 @@ def full_name(name: str) -> str:
     return name
 
 
-def _find_standard_column(
-    path: Path,
-    standard: str,
-    header: Sequence[str],
-    columns: Mapping[str, str],
-) -> str:
-    requested = columns.get(standard)
-    if requested:
-        if requested in header:
-            return requested
-        message = f"there is no column {_in_quotes(requested)}"
-        raise _missing_column(path, standard, message, (requested,), header)
-    if standard in header:
-        return standard
-    # A column that is asked for as something else is no candidate here.
-    known = common_column(standard, [name for name in header if name not in columns.values()])
-    if known is not None:
-        return known
-    message = f"there is no column for the {MEANING[standard]}"
-    raise _missing_column(
-        path,
-        standard,
-        message,
-        _COMMON[standard],
-        header,
-    )
-
-
 def _missing_column(
     path: Path,
     standard: str,
@@ -195,36 +176,26 @@ def _missing_column(
 ) -> LogError:
     line = 1 if path.suffix.lower() in {".csv", ".gz"} else None
     # Of a text file, an unrecognised separator is the likelier cause.
-    separator = None
+    remedy = None
     if header and header[0].lower().startswith("sep="):
-        separator = "remove the line 'sep=...'; columns are separated by , or ; or tab"
+        remedy = "remove the line 'sep=...'; columns are separated by , or ; or tab"
     elif len(header) == 1 and "|" in header[0]:
-        separator = "say delimiter: '|' under spec.input in the policy"
-    if line and separator:
-        return LogError(
-            path,
-            "the separator of the columns is not recognised",
-            line=line,
-            hint=separator,
-        )
-    listed = _listing(header)
+        remedy = "say delimiter: '|' under spec.input in the policy"
+    if line and remedy:
+        said = "the separator of the columns is not recognised"
+        return LogError(path, said, line=line, hint=remedy)
     others = [name for name in header if name == standard or name not in _COMMON]
-    similar = next(iter(_similar_names(expected, others)), None)
-    column = "COLUMN"
+    similar = _similar_name(expected, others)
     advice = "name the column that holds it:"
     if similar:
         advice = f"did you mean {_in_quotes(similar)}? then"
     # Only a name that can be typed belongs in a command.
-    if similar is not None and similar.isprintable() and len(similar) <= 60:
-        column = similar
+    is_typed = similar is not None and similar.isprintable() and len(similar) <= 60
+    column = similar if is_typed else "COLUMN"
     option = f"--column {shlex.quote(f'{standard}={column}')}"
     hint = f"{advice} {option} (in Python: columns={ {standard: column} })"
-    return LogError(
-        path,
-        f"{message}; the columns are {listed}",
-        line=line,
-        hint=hint,
-    )
+    said = f"{message}; the columns are {_listing(header)}"
+    return LogError(path, said, line=line, hint=hint)
 
 
 def _listing(header: Sequence[str]) -> str:
@@ -241,16 +212,13 @@ def _in_quotes(name: str) -> str:
     return repr(name if len(name) <= 60 else name[:57] + "...")
 
 
-def _similar_names(expected: Sequence[str], header: Sequence[str]) -> Iterator[str]:
+def _similar_name(expected: Sequence[str], header: Sequence[str]) -> str | None:
+    """The name of the header that is most like the first of those expected that any is like."""
     lowered = {name.lower(): name for name in header}
     for name in expected:
-        for match in difflib.get_close_matches(
-            name.lower(),
-            lowered,
-            n=1,
-            cutoff=_ALIKE,
-        ):
-            yield lowered[match]
+        for match in difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=_ALIKE):
+            return lowered[match]
+    return None
 
 
 def require_own_names(path: Path, header: Sequence[str]) -> None:

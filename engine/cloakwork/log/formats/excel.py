@@ -186,18 +186,18 @@ def chosen_sheet(
     asked: str | None,
 ) -> str:
     """The sheet that the options name, or the only one; ``LogError`` where that is none."""
-    listed = ", ".join(shown(name) for name in names[:12])
     if asked is None and len(names) == 1:
         return names[0]
+    if asked in names:
+        return asked
+    listed = ", ".join(shown(name) for name in names[:12])
     if asked is None:
         said = f"the workbook has {len(names)} sheets: {listed}"
         hint = "say which: sheet under spec.input in the policy"
-        raise UnsaidInput(path, said, hint=hint, option="sheet", choices=names)
-    if asked not in names:
+    else:
         said = f"the workbook has no sheet '{shown(asked)}'; it has {listed}"
         hint = "correct spec.input.sheet"
-        raise UnsaidInput(path, said, hint=hint, option="sheet", choices=names)
-    return asked
+    raise UnsaidInput(path, said, hint=hint, option="sheet", choices=names)
 
 
 def _header(

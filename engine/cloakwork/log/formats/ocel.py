@@ -19,7 +19,6 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -65,40 +64,45 @@ _ROW_BYTES: Final = 16
 """What a value takes at least, however short."""
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectLog:
-    """An object-centric log as tables of texts, in file order.
+Row = tuple[str | None, ...]
+_COLUMNS: Final = {
+    "events": ("event", "type", "time"),
+    "objects": ("object", "type"),
+    "relations": ("event", "object"),
+    "event_values": ("event", "name", "value"),
+    "object_values": ("object", "name", "time", "value"),
+}
+"""Of the tables of an object-centric log, as texts, in file order; ``relations``: a row a
+qualifier.
+"""
 
-    - ``events``: columns ``event``, ``type``, ``time``.
-    - ``objects``: columns ``object``, ``type``.
-    - ``relations``: columns ``event``, ``object``, one row a qualifier.
-    - ``event_values``: columns ``event``, ``name``, ``value``.
-    - ``object_values``: columns ``object``, ``name``, ``time``, ``value``.
+
+class ObjectLog:
+    """What a file says, as it is read.
+
+    - ``rows``: of the tables of ``_COLUMNS``; ``table``: one of them.
     - ``object_types``: all that the file declares.
     - ``event_kinds``, ``object_kinds``: what values are, by the names of attributes (of objects:
       of type and name), as the file declares.
-    - ``relations_of_objects``: how many relations between objects there are.
+    - ``between_objects``: how many relations between objects there are.
     - ``repeated_events``: rows of events beyond the first of each, whose last time counts.
     """
 
-    events: pl.DataFrame
-    objects: pl.DataFrame
-    relations: pl.DataFrame
-    event_values: pl.DataFrame
-    object_values: pl.DataFrame
-    object_types: tuple[str, ...]
-    event_kinds: dict[str, Kind]
-    object_kinds: dict[tuple[str, str], Kind]
-    relations_of_objects: int
-    repeated_events: int = 0
+    def __init__(self) -> None:
+        self.rows: dict[str, list[Row]] = {name: [] for name in _COLUMNS}
+        self.object_types: dict[str, None] = {}
+        self.event_kinds: dict[str, Kind] = {}
+        self.object_kinds: dict[tuple[str, str], Kind] = {}
+        self.between_objects = self.repeated_events = 0
 
+    def table(self, name: str) -> pl.DataFrame:
+        """One of the tables, whose rows are let go of."""
+        schema = dict.fromkeys(_COLUMNS[name], pl.String)
+        return pl.DataFrame(self.rows.pop(name), schema=schema, orient="row")
 
-def _table_of(columns: tuple[str, ...], rows: Sequence[tuple[str | None, ...]]) -> pl.DataFrame:
-    return pl.DataFrame(
-        rows,
-        schema=dict.fromkeys(columns, pl.String),
-        orient="row",
-    )
+    def declare_of_events(self, name: str, kind: Kind) -> None:
+        """An attribute of some type of events: those of one name are one."""
+        self.event_kinds[name] = joined_declared(self.event_kinds.get(name, kind), kind)
 
 
 def from_json(path: Path, limits: Limits) -> ObjectLog:
@@ -139,50 +143,34 @@ class _Document:
         """The tables of a document."""
         if not (isinstance(content, dict) and {"events", "objects", "objectTypes"} <= set(content)):
             raise self._fault("the file is JSON, and no OCEL 2.0 log")
-        event_kinds: dict[str, Kind] = {}
+        found = ObjectLog()
         for _, name, kind in self._declared(content, "eventTypes"):
-            event_kinds[name] = joined_declared(event_kinds.get(name, kind), kind)
-        object_kinds = {
-            (type_, name): kind for type_, name, kind in self._declared(content, "objectTypes")
-        }
-        events: list[tuple[str, str, str]] = []
-        relations: list[tuple[str, str]] = []
-        event_values: list[tuple[str, str, str | None]] = []
+            found.declare_of_events(name, kind)
+        for type_, name, kind in self._declared(content, "objectTypes"):
+            found.object_kinds[type_, name] = kind
+        rows = found.rows
         for event in self._listed(content, "events"):
             id_ = self._text(event, "id", "event")
-            events.append(
-                (id_, self._text(event, "type", "event"), self._text(event, "time", "event"))
-            )
+            type_, time = self._text(event, "type", "event"), self._text(event, "time", "event")
+            rows["events"].append((id_, type_, time))
             for relation in self._listed(event, "relationships"):
-                relations.append((id_, self._text(relation, "objectId", "relationship")))
+                target = self._text(relation, "objectId", "relationship")
+                rows["relations"].append((id_, target))
             for item in self._listed(event, "attributes"):
-                event_values.append((id_, self._text(item, "name", "attribute"), self._value(item)))
-        objects: list[tuple[str, str]] = []
-        object_values: list[tuple[str, str, str | None, str | None]] = []
-        between = 0
+                name = self._text(item, "name", "attribute")
+                rows["event_values"].append((id_, name, self._value(item)))
         for item in self._listed(content, "objects"):
             id_ = self._text(item, "id", "object")
-            objects.append((id_, self._text(item, "type", "object")))
-            between += len(self._listed(item, "relationships"))
+            rows["objects"].append((id_, self._text(item, "type", "object")))
+            found.between_objects += len(self._listed(item, "relationships"))
             for given in self._listed(item, "attributes"):
                 stated = given.get("time")
                 when = stated if isinstance(stated, str) else None
                 name = self._text(given, "name", "attribute")
-                object_values.append((id_, name, when, self._value(given)))
-        types = (
-            self._text(item, "name", "object type") for item in self._listed(content, "objectTypes")
-        )
-        return ObjectLog(
-            events=_table_of(("event", "type", "time"), events),
-            objects=_table_of(("object", "type"), objects),
-            relations=_table_of(("event", "object"), relations),
-            event_values=_table_of(("event", "name", "value"), event_values),
-            object_values=_table_of(("object", "name", "time", "value"), object_values),
-            object_types=tuple(dict.fromkeys(types)),
-            event_kinds=event_kinds,
-            object_kinds=object_kinds,
-            relations_of_objects=between,
-        )
+                rows["object_values"].append((id_, name, when, self._value(given)))
+        for item in self._listed(content, "objectTypes"):
+            found.object_types[self._text(item, "name", "object type")] = None
+        return found
 
     def _declared(self, content: Any, key: str) -> Iterator[tuple[str, str, Kind]]:
         """Each attribute that a type declares: the type, the name, what its values are."""
@@ -263,55 +251,38 @@ class _Database:
 
     def read(self) -> ObjectLog:
         """The tables of the log."""
-        event_kinds: dict[str, Kind] = {}
+        found = ObjectLog()
+        rows = found.rows
         times: dict[str, str | None] = {}
-        event_values: list[tuple[str | None, ...]] = []
-        repeated = 0
         for _, table in self._mapped("event"):
             kinds = self._attributes_of(table)
             for name, kind in kinds.items():
-                event_kinds[name] = joined_declared(event_kinds.get(name, kind), kind)
-            for row in self._rows(table, "ocel_id", "ocel_time", *kinds):
-                repeated += str(row[0]) in times
-                times[str(row[0])] = row[1]
-                named = zip(kinds, row[2:], strict=True)
-                event_values += [(row[0], name, text) for name, text in named if text is not None]
-        object_kinds: dict[tuple[str, str], Kind] = {}
-        object_values: list[tuple[str | None, ...]] = []
-        types: list[str] = []
-        for type_, table in self._mapped("object"):
-            types.append(type_)
-            kinds = self._attributes_of(table)
-            object_kinds |= {(type_, name): kind for name, kind in kinds.items()}
-            for row in self._rows(table, "ocel_id", "ocel_time", *kinds):
-                named = zip(kinds, row[2:], strict=True)
-                object_values += [
-                    (row[0], name, row[1], text) for name, text in named if text is not None
+                found.declare_of_events(name, kind)
+            for id_, time, *texts in self._rows(table, "ocel_id", "ocel_time", *kinds):
+                found.repeated_events += str(id_) in times
+                times[str(id_)] = time
+                rows["event_values"] += [
+                    (id_, name, text)
+                    for name, text in zip(kinds, texts, strict=True)
+                    if text is not None
                 ]
-        events = [
-            (id_, type_, times.get(str(id_)))
-            for id_, type_ in self._rows("event", "ocel_id", "ocel_type")
-        ]
-        between = (
-            self._rows("object_object", "ocel_source_id")
-            if "object_object" in self._columns
-            else ()
-        )
-        return ObjectLog(
-            events=_table_of(("event", "type", "time"), events),
-            objects=_table_of(("object", "type"), [*self._rows("object", "ocel_id", "ocel_type")]),
-            relations=_table_of(
-                ("event", "object"),
-                [*self._rows("event_object", "ocel_event_id", "ocel_object_id")],
-            ),
-            event_values=_table_of(("event", "name", "value"), event_values),
-            object_values=_table_of(("object", "name", "time", "value"), object_values),
-            object_types=tuple(dict.fromkeys(types)),
-            event_kinds=event_kinds,
-            object_kinds=object_kinds,
-            relations_of_objects=sum(1 for _ in between),
-            repeated_events=repeated,
-        )
+        for type_, table in self._mapped("object"):
+            found.object_types[type_] = None
+            kinds = self._attributes_of(table)
+            found.object_kinds |= {(type_, name): kind for name, kind in kinds.items()}
+            for id_, time, *texts in self._rows(table, "ocel_id", "ocel_time", *kinds):
+                rows["object_values"] += [
+                    (id_, name, time, text)
+                    for name, text in zip(kinds, texts, strict=True)
+                    if text is not None
+                ]
+        for id_, type_of in self._rows("event", "ocel_id", "ocel_type"):
+            rows["events"].append((id_, type_of, times.get(str(id_))))
+        rows["objects"] += self._rows("object", "ocel_id", "ocel_type")
+        rows["relations"] += self._rows("event_object", "ocel_event_id", "ocel_object_id")
+        if "object_object" in self._columns:
+            found.between_objects = sum(1 for _ in self._rows("object_object", "ocel_source_id"))
+        return found
 
     def _plain_tables(self) -> dict[str, dict[str, str]]:
         """The stored columns of each plain table, with their declared types."""
@@ -345,7 +316,7 @@ class _Database:
             raise LogError(self._path, said, hint=_AGAIN)
         return self._columns[table]
 
-    def _rows(self, table: str, *columns: str) -> Iterator[tuple[str | None, ...]]:
+    def _rows(self, table: str, *columns: str) -> Iterator[Row]:
         """The rows of a table as texts, in the order of the file."""
         stored = self._columns_of(table)
         for column in columns:
@@ -401,16 +372,7 @@ def _ocel_rows(
     """
     (path,) = files
     found = read(path, request.bounds)
-    chosen = _chosen_type(
-        path,
-        found.object_types,
-        request.written.object_type,
-    )
-    for table, column in ((found.events, "event"), (found.objects, "object")):
-        repeated = table.filter(values_of(table, column).is_duplicated())
-        if repeated.height:
-            said = f"two {column}s have the id '{shown(repeated[column][0])}'"
-            raise LogError(path, said, hint="export the log again")
+    chosen = _chosen_type(path, tuple(found.object_types), request.written.object_type)
     return _flattened(path, found, chosen, request)
 
 
@@ -427,7 +389,7 @@ READERS: Final = {
 
 def object_types(path: Path) -> tuple[str, ...]:
     """The types of objects that an object-centric log declares; errors as of ``read_log``."""
-    return READ[format_of(path)](path, current_limits()).object_types
+    return tuple(READ[format_of(path)](path, current_limits()).object_types)
 
 
 def _chosen_type(
@@ -437,23 +399,15 @@ def _chosen_type(
 ) -> str:
     more = ", ..." if len(types) > 12 else ""
     listed = (", ".join(shown(name) for name in types[:12]) or "none") + more
+    if asked in types:
+        return asked
     if asked is None:
-        raise UnsaidInput(
-            path,
-            f"this is an object-centric log; its object types are {listed}",
-            hint="say which one becomes the case: object_type under spec.input in the policy",
-            option="object_type",
-            choices=types,
-        )
-    if asked not in types:
-        raise UnsaidInput(
-            path,
-            f"the log has no object type '{shown(asked)}'; its object types are {listed}",
-            hint="correct spec.input.object_type",
-            option="object_type",
-            choices=types,
-        )
-    return asked
+        said = f"this is an object-centric log; its object types are {listed}"
+        hint = "say which one becomes the case: object_type under spec.input in the policy"
+    else:
+        said = f"the log has no object type '{shown(asked)}'; its object types are {listed}"
+        hint = "correct spec.input.object_type"
+    raise UnsaidInput(path, said, hint=hint, option="object_type", choices=types)
 
 
 def _flattened(
@@ -462,14 +416,19 @@ def _flattened(
     chosen: str,
     request: ReadRequest,
 ) -> TableSource:
-    cases = found.objects.filter(pl.col("type") == chosen).select("object")
-    events = found.events.with_row_index("place")
+    events, objects, relations = map(found.table, ("events", "objects", "relations"))
+    for table, column in ((events, "event"), (objects, "object")):
+        again = table.filter(values_of(table, column).is_duplicated())
+        if again.height:
+            said = f"two {column}s have the id '{shown(again[column][0])}'"
+            raise LogError(path, said, hint="export the log again")
+    cases = objects.filter(pl.col("type") == chosen).select("object")
     # The events of the chosen objects, in file order: one of several objects once for each.
     rows = (
-        found.relations.join(cases, on="object", how="semi")
+        relations.join(cases, on="object", how="semi")
         .unique(maintain_order=True)
         .join(
-            events,
+            events.with_row_index("place"),
             on="event",
             how="inner",
             maintain_order="left",
@@ -479,29 +438,45 @@ def _flattened(
     rows = rows.with_columns(
         _typed(path, TIMESTAMP, rows["time"], "date", request.times).alias("time")
     )
-    table = {
-        CASE_ID: rows["object"],
-        ACTIVITY: rows["type"],
-        TIMESTAMP: rows["time"],
-    }
+    columns = {CASE_ID: rows["object"], ACTIVITY: rows["type"], TIMESTAMP: rows["time"]}
     texts: dict[str, pl.Series] = {}
     for name, spelt, kind in _attributes(path, found, chosen, rows, request):
-        if name in table:
+        if name in columns:
             said = f"two attributes of the flattened log are called '{shown(name)}'"
             raise LogError(path, said, hint="rename one of them in the file")
         # Before one more is added, so that a forged file cannot fill the memory with columns.
-        if len(table) >= request.bounds.attributes:
+        if len(columns) >= request.bounds.attributes:
             said = f"the log has more than {request.bounds.attributes:,} attributes, the limit"
-            raise LogError(path, said, hint=raising("attributes", 2 * len(table)))
+            raise LogError(path, said, hint=raising("attributes", 2 * len(columns)))
         values = _typed(path, name, spelt, kind, request.times)
-        table[name] = values
+        columns[name] = values
         if not round_trips(spelt, values):
             texts[name] = spelt
-    frame = pl.DataFrame([values.alias(name) for name, values in table.items()])
-    names = ColumnNames({name: name for name in table}, ())
-    exact = frozenset(table) - texts.keys() - {TIMESTAMP}
+    frame = pl.DataFrame([values.alias(name) for name, values in columns.items()])
+    names = ColumnNames({name: name for name in columns}, ())
+    exact = frozenset(columns) - texts.keys() - {TIMESTAMP}
     flat = FileTable(path, frame, texts=texts, exact=exact)
-    return TableSource(flat, names, request, _losses(found, chosen, cases, rows))
+    copies = rows.group_by("event").len()
+    copied = copies.filter(pl.col("len") > 1)["len"].to_list()
+    of_type = f"'{shown(chosen)}'"
+    lost = counted_notes(
+        (len(copied), f"events of several objects of type {of_type}, copied into the case of each"),
+        (max(copied, default=0), "cases that one event is in, at most"),
+        (events.height - copies.height, f"events of no object of type {of_type}, left out"),
+        (
+            cases.height - rows["object"].n_unique(),
+            f"objects of type {of_type} without events, left out",
+        ),
+        (objects.height - cases.height, "objects of other types, left out"),
+        (found.between_objects, "relations between objects, left out"),
+        (
+            relations.join(objects, on="object", how="anti").height,
+            "relations to objects that the file lacks, left out",
+        ),
+        (found.repeated_events, "events given again with time and values; the last row counts"),
+    )
+    flattened = f"the log was flattened: each object of type {of_type} is a case"
+    return TableSource(flat, names, request, (flattened, *lost))
 
 
 def _attributes(
@@ -513,7 +488,7 @@ def _attributes(
 ) -> Iterator[tuple[str, pl.Series, Kind]]:
     """The attributes that are read: full name, texts (one a row of ``rows``), and what they are."""
     events = rows.select("event")
-    for (name,), values in found.event_values.group_by("name", maintain_order=True):
+    for (name,), values in found.table("event_values").group_by("name", maintain_order=True):
         full = str(name)
         if full.startswith((CASE_PREFIX, OBJECT_PREFIX)) or full in (ACTIVITY, TIMESTAMP):
             said = f"an event attribute is called '{shown(full)}', which would pass as another"
@@ -523,7 +498,7 @@ def _attributes(
             last = values.unique("event", keep="last").select("event", "value")
             joined = events.join(last, on="event", how="left", maintain_order="left")
             yield full, joined["value"], found.event_kinds.get(full, "text")
-    own = found.object_values.join(
+    own = found.table("object_values").join(
         rows.select("object").unique(),
         on="object",
         how="semi",
@@ -601,31 +576,3 @@ def _typed(
             hint="correct it, or export the log again",
         )
     return values
-
-
-def _losses(
-    found: ObjectLog,
-    chosen: str,
-    cases: pl.DataFrame,
-    rows: pl.DataFrame,
-) -> tuple[str, ...]:
-    copies = rows.group_by("event").len()
-    copied = copies.filter(pl.col("len") > 1)["len"].to_list()
-    kind = f"'{shown(chosen)}'"
-    others = found.objects.height - cases.height
-    without_events = cases.height - rows["object"].n_unique()
-    known = found.objects.select("object")
-    counted = counted_notes(
-        (len(copied), f"events of several objects of type {kind}, copied into the case of each"),
-        (max(copied, default=0), "cases that one event is in, at most"),
-        (found.events.height - copies.height, f"events of no object of type {kind}, left out"),
-        (without_events, f"objects of type {kind} without events, left out"),
-        (others, "objects of other types, left out"),
-        (found.relations_of_objects, "relations between objects, left out"),
-        (
-            found.relations.join(known, on="object", how="anti").height,
-            "relations to objects that the file lacks, left out",
-        ),
-        (found.repeated_events, "events given again with time and values; the last row counts"),
-    )
-    return (f"the log was flattened: each object of type {kind} is a case", *counted)
