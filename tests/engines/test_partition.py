@@ -11,7 +11,7 @@ from cloakwork.log.eventlog import CASE_ID, EventLog
 from cloakwork.log.formats import read_log, write_log
 from cloakwork.log.formats.reading import open_rows
 from cloakwork.log.formats.row_source import ROW
-from log.parts_of_logs import assert_same_log, put_together
+from log.parts_of_logs import assert_same_log, in_parts, put_together
 
 HOSPITAL = Path(__file__).parents[2] / "examples/logs/hospital.xes.gz"
 KEY = b"sixteen bytes or more"
@@ -57,8 +57,7 @@ def test_what_is_written_at_once_makes_no_difference(
     expected = read_log(path)
     monkeypatch.setattr(partitioning, "_SORTED_ROWS", 100)
     monkeypatch.setattr(partitioning, "_BUFFERED_CELLS", 4_000)
-    parted = partition(open_rows(path), in_folder(tmp_path / "parts"), KEY, part_count=3)
-    assert_same_log(expected, put_together([parted.load(place) for place in range(3)]))
+    assert_same_log(expected, in_parts(path, tmp_path / "parts"))
 
 
 def test_parts_that_are_too_large_are_parted_again(

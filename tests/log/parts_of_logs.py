@@ -2,12 +2,23 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import polars as pl
-from polars.testing import assert_frame_equal
 
+import log_equality
+from cloakwork.engines.partition import partition
 from cloakwork.log.eventlog import EventLog
+from cloakwork.log.formats.reading import open_rows
+
+
+def in_parts(source: object, folder: Path, parts: int = 3, **options: object) -> EventLog:
+    """A log that is read chunk by chunk into so many parts in ``folder``, and put together."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = open_rows(source, **options)  # type: ignore[arg-type]
+    parted = partition(rows, folder, b"key of the tests", part_count=parts)
+    return put_together([parted.load(place) for place in range(len(parted))])
 
 
 def put_together(parts: Sequence[EventLog]) -> EventLog:
@@ -46,10 +57,7 @@ def put_together(parts: Sequence[EventLog]) -> EventLog:
 
 def assert_same_log(expected: EventLog, found: EventLog) -> None:
     """Equal events, cases, types, spelling and notes."""
-    assert_frame_equal(expected.events, found.events)
-    assert_frame_equal(expected.cases, found.cases)
-    assert expected.offsets.tolist() == found.offsets.tolist()
-    assert expected.notes == found.notes
+    log_equality.assert_same_log(expected, found)
     assert expected.source.exact == found.source.exact
     assert dict(expected.source.conflicts) == dict(found.source.conflicts)
     assert expected.source.repeated == found.source.repeated

@@ -101,6 +101,15 @@ def test_an_ambiguous_day_is_never_chosen(tmp_path: Path) -> None:
     assert said.endswith(both)
 
 
+def test_a_fault_in_a_large_table_is_said_at_once(tmp_path: Path) -> None:
+    """Who looks for its options once read it again for each line, a line shorter each time."""
+    path = tmp_path / "log.csv"
+    rows = "1,a,2024-03-01\n" * 300_000
+    path.write_text(f"case,activity,timestamp\n1,a\rb,2024-03-01\n{rows}")
+    with pytest.raises(LogError, match=r":2: the table cannot be read \(a carriage return"):
+        examine_input(path)
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

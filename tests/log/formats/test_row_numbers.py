@@ -5,13 +5,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from cloakwork.engines.partition import partition
 from cloakwork.errors import LogError
-from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats import read_log
 from cloakwork.log.formats.options import InputOptions
-from cloakwork.log.formats.reading import open_rows
-from log.parts_of_logs import assert_same_log, put_together
+from log.parts_of_logs import assert_same_log, in_parts
 
 COLUMNS = {"row": "line"}
 CASES = ["b", "a", "c", "b", "a", "b", "c", "a"]
@@ -39,14 +36,6 @@ def write(frame: pl.DataFrame, path: Path) -> Path:
     else:
         frame.write_parquet(path)
     return path
-
-
-def in_parts(path: Path, folder: Path, **options: object) -> EventLog:
-    """The log, read in three parts."""
-    folder.mkdir()
-    source = open_rows(path, **options)  # type: ignore[arg-type]
-    parted = partition(source, folder, b"k" * 16, part_count=3)
-    return put_together([parted.load(place) for place in range(len(parted))])
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])

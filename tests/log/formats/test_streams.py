@@ -9,7 +9,6 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from cloakwork.engines.partition import partition
 from cloakwork.errors import LogError
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats import (
@@ -27,7 +26,7 @@ from cloakwork.log.limits import current_limits
 from conftest import runs
 from fuzz.inputs import options_of
 from fuzz.mutations import mutated
-from log.parts_of_logs import assert_same_log, put_together
+from log.parts_of_logs import assert_same_log, in_parts
 
 ROOT = Path(__file__).parents[3]
 FIXTURES = sorted(
@@ -55,13 +54,10 @@ def small_chunks() -> Iterator[None]:
         yield
 
 
-def in_parts(source: object, folder: Path, **options: object) -> EventLog:
+def in_small_parts(source: object, folder: Path, **options: object) -> EventLog:
     """The log, read in chunks of a few rows, divided among three parts and put together."""
-    folder.mkdir(parents=True)
     with small_chunks():
-        rows = open_rows(source, **options)  # type: ignore[arg-type]
-        found = partition(rows, folder, b"key of the test.", part_count=3)
-        return put_together([found.load(place) for place in range(len(found))])
+        return in_parts(source, folder, **options)
 
 
 def assert_read_alike(path: Path, folder: Path, **options: object) -> None:
@@ -70,10 +66,10 @@ def assert_read_alike(path: Path, folder: Path, **options: object) -> None:
         expected = read_log(path, **options)  # type: ignore[arg-type]
     except LogError as error:
         with pytest.raises(LogError) as refused:
-            in_parts(path, folder / "parts", **options)
+            in_small_parts(path, folder / "parts", **options)
         assert str(refused.value) == str(error)
         return
-    assert_same_log(expected, in_parts(path, folder / "parts", **options))
+    assert_same_log(expected, in_small_parts(path, folder / "parts", **options))
 
 
 @pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.name)
@@ -85,8 +81,7 @@ def test_odd_and_broken_files_read_alike(path: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
 def test_shipped_logs_read_alike(path: Path, tmp_path: Path) -> None:
     """The shipped logs, with all their attributes, in chunks as large as they are."""
-    found = partition(open_rows(path), tmp_path, b"another key here", part_count=5)
-    assert_same_log(read_log(path), put_together([found.load(place) for place in range(5)]))
+    assert_same_log(read_log(path), in_parts(path, tmp_path, 5))
 
 
 @pytest.mark.parametrize("kind", ["xes", "csv", "parquet", "options"])
@@ -101,9 +96,9 @@ def test_mutated_files_read_alike(kind: str, tmp_path: Path) -> None:
             expected = read_log(path, options=options)
         except LogError:
             with pytest.raises(LogError):
-                in_parts(path, folder, options=options)
+                in_small_parts(path, folder, options=options)
             continue
-        assert_same_log(expected, in_parts(path, folder, options=options))
+        assert_same_log(expected, in_small_parts(path, folder, options=options))
 
 
 TABLES = {
@@ -197,7 +192,7 @@ def test_late_faults_have_their_line(rows: list[str], tmp_path: Path) -> None:
     with pytest.raises(LogError) as whole:
         read_log(path)
     with pytest.raises(LogError) as parted:
-        in_parts(path, tmp_path / "parts")
+        in_small_parts(path, tmp_path / "parts")
     assert str(whole.value).partition(" ")[0].count(":") == 2
     assert str(whole.value).partition(" ")[0] == str(parted.value).partition(" ")[0]
 
@@ -238,7 +233,7 @@ def test_parquet_types(tmp_path: Path) -> None:
     folder.mkdir()
     for place in range(0, rows, 10):
         frame.slice(place, 10).write_parquet(folder / f"part-{place:02}.parquet")
-    found = in_parts(folder, tmp_path / "of folder")
+    found = in_small_parts(folder, tmp_path / "of folder")
     assert_same_log(read_log(path), found)
     assert_same_log(read_log(path), read_log(folder))
 
@@ -331,7 +326,7 @@ def test_files_of_a_folder_are_one_log(tmp_path: Path) -> None:
     log = read_log(folder)
     assert log.events["concept:name"].to_list() == ["first", "later", "a"]
     assert log.events["n"].to_list() == ["1", "x", "2"]
-    assert_same_log(log, in_parts(folder, tmp_path / "parts"))
+    assert_same_log(log, in_small_parts(folder, tmp_path / "parts"))
 
 
 @pytest.mark.parametrize(
