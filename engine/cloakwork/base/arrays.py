@@ -1,4 +1,4 @@
-"""The numpy arrays that the engine computes with: their names, and offsets."""
+"""The numpy arrays that the engine computes with: their names, and how rows are counted off."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,3 +20,20 @@ def offsets_of(lengths: ArrayLike) -> Ints:
     (lengths + 1,).
     """
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def ranges_of(first: Ints, lengths: Ints) -> Ints:
+    """The numbers ``first[i]``, ..., ``first[i] + lengths[i] - 1`` for each i, one range after the
+    other: int64.
+    """
+    begins = np.cumsum(lengths) - lengths
+    return np.asarray(np.arange(lengths.sum()) + np.repeat(first - begins, lengths), np.int64)
+
+
+def rank_among_equals(codes: Ints) -> Ints:
+    """For each row how many rows before it hold the same code: int64."""
+    order = np.argsort(codes, kind="stable")
+    ascending = codes[order]
+    rank = np.empty(len(codes), np.int64)
+    rank[order] = np.arange(len(codes)) - np.searchsorted(ascending, ascending)
+    return rank

@@ -22,7 +22,7 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from cloakwork.base.arrays import Ints, offsets_of
+from cloakwork.base.arrays import Ints, offsets_of, ranges_of
 from cloakwork.base.errors import GuaranteeBroken
 from cloakwork.base.facts import Unit
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
@@ -372,9 +372,7 @@ class _KnownEvents:
     def sequences_of(self, cases: Ints) -> pl.DataFrame:
         """What is known of some cases: ``activity`` and ``time``, in lists."""
         lengths = np.diff(self.offsets)[cases]
-        # The places of all events of these cases, case after case.
-        begin = np.repeat(self.offsets[cases] - (np.cumsum(lengths) - lengths), lengths)
-        known = self.names[self.symbols.of_row[np.arange(lengths.sum()) + begin]]
+        known = self.names[self.symbols.of_row[ranges_of(self.offsets[cases], lengths)]]
         return pl.DataFrame({name: in_lists(known[name], lengths) for name in known.columns})
 
 

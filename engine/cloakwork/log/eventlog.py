@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import numpy as np
 import polars as pl
 
-from cloakwork.base.arrays import Bools, Ints, offsets_of
+from cloakwork.base.arrays import Bools, Ints, offsets_of, ranges_of
 from cloakwork.base.errors import LogError
 from cloakwork.base.naming import (
     ACTIVITY,
@@ -200,12 +200,8 @@ class EventLog:
         """The cases at rows ``chosen`` (int64, any order, no row twice needed), in that order, with
         their events.
         """
-        # Event j of the new log stands in its case where it stood before: the case's first row,
-        # and as many rows further as j is away from the case's new first row.
         lengths = np.diff(self.offsets)[chosen]
-        offsets = offsets_of(lengths)
-        moved_by = np.repeat(self.offsets[chosen] - offsets[:-1], lengths)
-        rows = np.arange(offsets[-1]) + moved_by
+        offsets, rows = offsets_of(lengths), ranges_of(self.offsets[chosen], lengths)
         return replace(
             self,
             events=self.events[rows],

@@ -9,7 +9,7 @@ from itertools import chain
 import numpy as np
 import polars as pl
 
-from cloakwork.base.arrays import Ints, Ints32, offsets_of
+from cloakwork.base.arrays import Ints, Ints32, offsets_of, ranges_of
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, EventLog
 
 
@@ -157,10 +157,8 @@ class CasesOfVariants:
         """
         bounds = np.clip(self.cases_before, first, behind)
         variant = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
-        offsets = offsets_of(np.diff(self.offsets)[variant])
-        # An event is as far from the first one of its case as its label from the variant's first.
-        moved_by = np.repeat(self.offsets[variant] - offsets[:-1], np.diff(offsets))
-        rows = np.arange(offsets[-1]) + moved_by
+        lengths = np.diff(self.offsets)[variant]
+        offsets, rows = offsets_of(lengths), ranges_of(self.offsets[variant], lengths)
         events = self.labels.gather(pl.Series(rows)).alias(ACTIVITY).to_frame()
         ids = pl.int_range(first, behind, eager=True).cast(pl.String).alias(CASE_ID).to_frame()
         return EventLog(

@@ -17,7 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.base.arrays import Bools, Floats, Ints, offsets_of
+from cloakwork.base.arrays import Bools, Floats, Ints, offsets_of, ranges_of
 
 MOST_MATCHES: Final = 30_000_000
 """How many pairs of candidate and sequence are held at once; about 3 GB."""
@@ -226,13 +226,10 @@ def _expand_rows(rows: Ints, offsets: Ints) -> tuple[Ints, Ints]:
 
 
 def _ranges(first: Ints, width: Ints) -> Ints:
-    """The numbers ``first[i]``, ..., ``first[i] + width[i] - 1`` for each i, one range after the
-    other: int64. Raises ``TooManyMatches`` where these are too many.
-    """
+    """``ranges_of``; raises ``TooManyMatches`` where these are too many numbers."""
     if width.sum() > MOST_MATCHES:
         raise TooManyMatches
-    begins = np.cumsum(width) - width
-    return np.asarray(np.arange(width.sum()) + np.repeat(first - begins, width), np.int64)
+    return ranges_of(first, width)
 
 
 def _group_sums(group: Ints, weight: Ints, groups: int) -> Ints:

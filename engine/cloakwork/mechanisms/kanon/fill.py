@@ -17,7 +17,7 @@ from typing import ClassVar, Final, Literal
 import numpy as np
 import polars as pl
 
-from cloakwork.base.arrays import Bools, Ints
+from cloakwork.base.arrays import Bools, Ints, rank_among_equals
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.base.quantities import Frozen
@@ -162,13 +162,8 @@ def _keys_of_donors(log: EventLog, activity: Ints, donors: str) -> list[Ints]:
         # no two variants share a number.
         place = variants.offsets[variant] + log.position_of_event
         return [place, variant * activities + activity, activity]
-    # How many events of its activity the case has before. Stable, so that those lie side by side in
-    # the order of the log, and are counted from where their run starts.
-    pair = log.case_of * activities + activity
-    order = np.argsort(pair, kind="stable")
-    ascending = pair[order]
-    before = np.empty(len(pair), np.int64)
-    before[order] = np.arange(len(pair)) - np.searchsorted(ascending, ascending)
+    # How many events of its activity the case has before.
+    before = rank_among_equals(log.case_of * activities + activity)
     return [activity * (before.max(initial=0) + 1) + before, activity]
 
 

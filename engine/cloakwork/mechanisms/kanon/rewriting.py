@@ -26,7 +26,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from cloakwork.base.arrays import Ints, offsets_of
+from cloakwork.base.arrays import Ints, offsets_of, ranges_of
 from cloakwork.base.errors import MechanismError
 from cloakwork.log.eventlog import ACTIVITY, EventLog
 from cloakwork.log.sequences import Metric, encode_sequences
@@ -213,8 +213,7 @@ class _CaseTemplates:
         lengths = np.diff(self.offsets)[pair_of_case]
         offsets = offsets_of(lengths)
         # The j-th new event of a case is the j-th of its template.
-        from_case_to_template = self.offsets[pair_of_case] - offsets[:-1]
-        step = np.arange(offsets[-1]) + np.repeat(from_case_to_template, lengths)
+        step = ranges_of(self.offsets[pair_of_case], lengths)
         origin = self.origin[step]
         inserted = origin == _INSERTED
         # The event of ``log`` that is kept there; an inserted event gathers nulls.

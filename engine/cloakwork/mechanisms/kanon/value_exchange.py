@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from cloakwork.base.arrays import Bools, Floats, Ints
+from cloakwork.base.arrays import Bools, Floats, Ints, ranges_of, rank_among_equals
 from cloakwork.noise import Noise
 
 POOLED_SHARES: Final = (0.0, 0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8)
@@ -62,9 +62,8 @@ class Groups:
         by_cell = np.argsort(cells, kind="stable")
         first_place = np.cumsum(size) - size
         # Each pair once for each row of its cell.
-        pair = np.repeat(np.arange(len(cell)), size[cell])
-        place = first_place[cell[pair]] + _rank_among_equals(pair)
-        return cls(by_cell[place], group[pair])
+        place = ranges_of(first_place[cell], size[cell])
+        return cls(by_cell[place], np.repeat(group, size[cell]))
 
 
 class ClassGoal(ABC):
@@ -211,7 +210,7 @@ def exchange_values(
     # Cell by cell and by value; among equal values chance decides.
     order = np.lexsort((noise.permutation(len(codes)), codes, cells))
     cell = cells[order]
-    rank = _rank_among_equals(cell)
+    rank = rank_among_equals(cell)
     pooled = np.zeros(len(codes), np.bool_)
     for least_share in POOLED_SHARES:
         share = np.maximum(share, least_share)
@@ -251,7 +250,7 @@ def redistribute(codes: Ints, cells: Ints, pooled: Bools) -> Ints:
     rows = rows[np.lexsort((codes[rows], cells[rows]))]
     cell = cells[rows]
     # The middle of each m-th, as a share of the pool.
-    place_in_pool = (_rank_among_equals(cell) + 0.5) / np.bincount(cell)[cell]
+    place_in_pool = (rank_among_equals(cell) + 0.5) / np.bincount(cell)[cell]
     precedence = np.arange(len(rows)) * _GOLDEN_RATIO % 1
     takers_in_order = rows[np.lexsort((precedence, place_in_pool))]
     redistributed = codes.copy()
@@ -267,8 +266,8 @@ def _with_most_values_in_place(before: Ints, after: Ints, cells: Ints) -> Ints:
     # occur both before and after are the values that can stay.
     pairs = np.concatenate([cells * width + before, cells * width + after])
     number_before, number_after = np.split(_dense_numbers(pairs), 2)
-    key_before = number_before * rows + _rank_among_equals(number_before)
-    key_after = number_after * rows + _rank_among_equals(number_after)
+    key_before = number_before * rows + rank_among_equals(number_before)
+    key_after = number_after * rows + rank_among_equals(number_after)
     _, stays, taken = np.intersect1d(key_before, key_after, assume_unique=True, return_indices=True)
     is_vacant = np.ones(rows, np.bool_)
     is_vacant[stays] = False
@@ -290,15 +289,6 @@ def _dense_numbers(numbers: Ints) -> Ints:
     return np.unique(numbers, return_inverse=True)[1].astype(np.int64)
 
 
-def _rank_among_equals(codes: Ints) -> Ints:
-    """For each row how many rows before it hold the same code."""
-    order = np.argsort(codes, kind="stable")
-    ascending = codes[order]
-    rank = np.empty(len(codes), np.int64)
-    rank[order] = np.arange(len(codes)) - np.searchsorted(ascending, ascending)
-    return rank
-
-
 def _spread_distinct(codes: Ints, cells: Ints) -> Ints:
     """All codes redistributed: to each cell as many different ones as all cells can have, or as it
     has rows for; the other codes evenly.
@@ -313,11 +303,11 @@ def _spread_distinct(codes: Ints, cells: Ints) -> Ints:
     usable = np.minimum(np.bincount(codes), cell_count).sum()
     rounds = int(usable) // cell_count
     ascending = np.sort(codes)
-    is_usable = _rank_among_equals(ascending) < cell_count
+    is_usable = rank_among_equals(ascending) < cell_count
     given = np.flatnonzero(is_usable)[: rounds * cell_count]
     # row_of[r, c]: the row in which cell c takes its value of round r; -1 where it has no row left.
     row_of = np.full((rounds, cell_count), -1, np.int64)
-    rank = _rank_among_equals(cells)
+    rank = rank_among_equals(cells)
     in_rounds = np.flatnonzero(rank < rounds)
     row_of[rank[in_rounds], cells[in_rounds]] = in_rounds
     # Round after round, and within a round cell after cell, as the values are laid out.
