@@ -349,7 +349,7 @@ class ReleaseAttacked:
 
             def predicate(table: CaseTable, like: Mapping[str, float] = like) -> Bools:
                 """Whether each case is like the record in the chosen columns."""
-                columns = [table[name].like(value, middles[name]) for name, value in like.items()]
+                columns = [table[each].like(value, middles[each]) for each, value in like.items()]
                 return np.asarray(np.logical_and.reduce(columns))
 
             # The same columns with the same values are one predicate, whichever record they are of.

@@ -618,7 +618,7 @@ class _Counting:
             both = held.join(total, on=named(*by), suffix=" in all")
             largest = 0.0
             for name in self.counts:
-                some = both.filter(pl.col(name) > 0)
+                some = both.filter(named(name).as_expr() > 0)
                 # By numpy, which rounds correctly: polars multiplies by a reciprocal here and
                 # there, and 3/10 is then above 0.3.
                 shares = some[name].to_numpy() / some[f"{name} in all"].to_numpy()

@@ -83,8 +83,10 @@ class TypesReadBack:
             pl.col("exact").all(), pl.col("kind", "kind_as_text").unique()
         )
         joined = [
-            pl.Series(name, [reduce(joined_kinds, kinds) for kinds in found[name].to_list()], kind)
-            for name, kind in (("kind", pl.String), ("kind_as_text", pl.String))
+            pl.Series(
+                kind, [reduce(joined_kinds, kinds) for kinds in found[kind].to_list()], pl.String
+            )
+            for kind in ("kind", "kind_as_text")
         ]
         return found.with_columns(joined).sort("scope", "column")
 
