@@ -153,7 +153,12 @@ class AStar(Anonymiser[AStarParams]):
         stop_reason = search.run(params.memory)
         bound = min(search.cost, search.least_bound)
         assignment = Assignment.of_targets(problem, search.target)
-        return Solution(assignment, bound, stop_reason, {"states": search.expanded})
+        return Solution(
+            assignment,
+            bound,
+            stop_reason,
+            {"states": search.expanded},
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,7 +377,12 @@ class _State:
 class _AStarSearch:
     """The queue and the best answer so far. ``least_bound``: on every answer not yet seen."""
 
-    def __init__(self, costs: MoveCosts, target: Ints, deadline: Deadline) -> None:
+    def __init__(
+        self,
+        costs: MoveCosts,
+        target: Ints,
+        deadline: Deadline,
+    ) -> None:
         self.costs, self.deadline = costs, deadline
         self.target, self.cost = target, costs.total_cost(target)
         self.relaxation = Relaxation(costs, deadline)
@@ -407,7 +417,12 @@ class _AStarSearch:
                 # One decision more, one way and the other.
                 for included in (True, False):
                     decisions = (*state.decisions, (*state.undecided, included))
-                    self._enqueue(decisions, state.lower_bound, state.multipliers, LATER_STEPS)
+                    self._enqueue(
+                        decisions,
+                        state.lower_bound,
+                        state.multipliers,
+                        LATER_STEPS,
+                    )
                 self.progress.report(
                     f"{self.cost:,} edits found, {self.least_bound:,} proved, "
                     f"{len(self.queue):,} states wait"
@@ -447,7 +462,13 @@ class _AStarSearch:
         if bound < self.cost:
             number = next(self.sequence_numbers)
             undecided = ascent.most_doubtful_decision()
-            state = _State(bound, number, decisions, ascent.multipliers, undecided)
+            state = _State(
+                bound,
+                number,
+                decisions,
+                ascent.multipliers,
+                undecided,
+            )
             heapq.heappush(self.queue, state)
 
     def _left_open_by(self, decisions: tuple[_Decision, ...]) -> tuple[Bools, Bools]:
@@ -486,7 +507,12 @@ class _AStarSearch:
         # Of several classes that pick a variant the first; where none does, repair finds one.
         picked_class = np.argmax(relaxed.picked & classes, axis=1)
         nearest = nearest_classes(self.costs, classes)
-        target = repair_to_k_anonymous(self.costs, classes, picked_class, nearest)
+        target = repair_to_k_anonymous(
+            self.costs,
+            classes,
+            picked_class,
+            nearest,
+        )
         self._keep_if_better(target)
         return target
 

@@ -304,7 +304,12 @@ def attribute_values_of(
     # The distinct values, ascending, and the index of each value among them; -1 for null.
     distinct = values.drop_nulls().unique().sort().alias(params.column)
     numbered = distinct.to_frame("value").with_row_index("code")
-    joined = values.to_frame("value").join(numbered, on="value", how="left", maintain_order="left")
+    joined = values.to_frame("value").join(
+        numbered,
+        on="value",
+        how="left",
+        maintain_order="left",
+    )
     codes = joined["code"].cast(pl.Int64).fill_null(-1).to_numpy()[rows]
     cells, activity, class_of_cell = _cells_of_rows(log, params)
     cells, activity = cells[rows], activity[rows]
@@ -319,7 +324,15 @@ def attribute_values_of(
         missing = pl.Series(distinct.name, [None], dtype=distinct.dtype)
         distinct = pl.concat([distinct, missing])
     kept = np.ones(len(rows), np.bool_) if params.is_of_cases else log.kept[rows]
-    found = AttributeValues(distinct, codes, rows, cells, activity, kept, class_of_cell)
+    found = AttributeValues(
+        distinct,
+        codes,
+        rows,
+        cells,
+        activity,
+        kept,
+        class_of_cell,
+    )
     return found.restricted_to(codes >= 0)
 
 

@@ -204,4 +204,9 @@ class Auto(Anonymiser[AutoParams]):
             "others": {name: distances[name] for name in tried if name != chosen},
         }
         best = tried[chosen]
-        return Solution(best.assignment, bound, best.stop_reason, figures)
+        return Solution(
+            best.assignment,
+            bound,
+            best.stop_reason,
+            figures,
+        )

@@ -345,7 +345,12 @@ class _BlockSearch:
     variant costs in it; ``work_left``: in pairs.
     """
 
-    def __init__(self, problem: KAnonymityProblem, seconds: float, deadline: Deadline) -> None:
+    def __init__(
+        self,
+        problem: KAnonymityProblem,
+        seconds: float,
+        deadline: Deadline,
+    ) -> None:
         self.problem, self.deadline = problem, deadline
         self.rows = np.arange(len(problem.texts))
         self.target = self.rows.copy()

@@ -212,7 +212,17 @@ class Closeness(Mechanism[ClosenessParams]):
             moved = int((codes != remaining.codes).sum())
             say(f"{params.column}: {moved} of {len(codes)} values changed places")
             rows, released = remaining.source_rows, values.distinct.alias("").gather(codes)
-        return Decision(column.decided(log, with_values(log, params, rows, released)))
+        return Decision(
+            column.decided(
+                log,
+                with_values(
+                    log,
+                    params,
+                    rows,
+                    released,
+                ),
+            )
+        )
 
     def rewrite(
         self,
@@ -268,7 +278,12 @@ def _randomised_values(values: AttributeValues, params: ClosenessParams, noise: 
     """Each value randomised, activity by activity, with the epsilon that its smallest class asks
     for, counted with inserted events and without.
     """
-    randomise = randomiser_of(values.distinct, params.domain, params.range, params.step)
+    randomise = randomiser_of(
+        values.distinct,
+        params.domain,
+        params.range,
+        params.step,
+    )
     no_rows = np.zeros(0, np.int64)
     # An empty first piece gives the type where there is no activity at all.
     released = [randomise(no_rows, math.inf, noise)]
@@ -300,7 +315,12 @@ def _exchanged_codes(
         if params.aim == "emd":
             missing_code = len(remaining.distinct) - 1 if remaining.distinct.null_count() else -1
             by_rank = params.scale == "rank"
-            goal = TClosenessGoal(params.bound, remaining.positions(), by_rank, missing_code)
+            goal = TClosenessGoal(
+                params.bound,
+                remaining.positions(),
+                by_rank,
+                missing_code,
+            )
         else:
             goal = LDiversityGoal(
                 params.bound, "distinct" if params.aim == "distinct" else "entropy"

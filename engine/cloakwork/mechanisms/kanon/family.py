@@ -101,7 +101,12 @@ class SearchResult(Frozen):
         smallest = smallest_class(problem, assignment)
         if smallest is not None and smallest < problem.k:
             raise ValueError(f"{_UNFIT}: a class of {smallest} is below k = {problem.k}")
-        return Solution(assignment, self.bound, self.stop_reason, self.figures)
+        return Solution(
+            assignment,
+            self.bound,
+            self.stop_reason,
+            self.figures,
+        )
 
 
 REFUSED_KINDS: Final = {
@@ -184,7 +189,12 @@ class Anonymiser(Mechanism[P], Generic[P]):
     action: ClassVar[str] = "merge rare activity sequences"
 
     @abstractmethod
-    def solve(self, params: P, problem: KAnonymityProblem, deadline: Deadline) -> Solution:
+    def solve(
+        self,
+        params: P,
+        problem: KAnonymityProblem,
+        deadline: Deadline,
+    ) -> Solution:
         """An answer to ``problem`` (feasible, at least one variant). ``deadline`` may be over when
         a search has ``seconds``; it then gives an answer that takes n log n steps.
         """
@@ -272,13 +282,23 @@ class Anonymiser(Mechanism[P], Generic[P]):
         Raises ``Infeasible`` when the log holds something, but fewer than k, and ``AssertionError``
         should the algorithm have a bug: an answer that is not k-anonymous is never acted on.
         """
-        return self.decide_by(params, summary, self.search(params, summary), noise)
+        return self.decide_by(
+            params,
+            summary,
+            self.search(params, summary),
+            noise,
+        )
 
     def search(self, params: P, summary: pl.DataFrame) -> SearchResult:
         """The answer of ``solve``, measured; raises as ``decide`` does."""
         deadline = params.start_clock()
         begun = deadline.clock()
-        problem, _ = problem_from_histogram(summary, params.k, params.scope, params.distance)
+        problem, _ = problem_from_histogram(
+            summary,
+            params.k,
+            params.scope,
+            params.distance,
+        )
         # Measuring the answer and telling the cases takes about twice as long as this did.
         afterwards = 2 * (deadline.clock() - begun)
         left = deadline.seconds_left
@@ -314,7 +334,12 @@ class Anonymiser(Mechanism[P], Generic[P]):
         """The decision that ``found`` leads to. Which of several identical cases moves is drawn
         here, each time anew.
         """
-        problem, labels = problem_from_histogram(summary, params.k, params.scope, params.distance)
+        problem, labels = problem_from_histogram(
+            summary,
+            params.k,
+            params.scope,
+            params.distance,
+        )
         solution = found.solution_of(problem)
         assignment = solution.assignment
         table = assignment_table(assignment, labels)

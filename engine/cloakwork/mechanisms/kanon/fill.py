@@ -139,13 +139,24 @@ def _with_filled_events(log: EventLog, params: FillParams, stream: Stream) -> Ev
     activity = labels.rank("dense").to_numpy().astype(np.int64) - 1
     keys = _keys_of_donors(log, activity, params.donors)
     source = np.arange(log.events.height)
-    source[log.inserted] = _drawn_sources(log, keys, log.inserted, stream.part("donors"))
+    source[log.inserted] = _drawn_sources(
+        log,
+        keys,
+        log.inserted,
+        stream.part("donors"),
+    )
     row_or_null = pl.when(pl.col("row") != _NONE).then("row")
     rows = pl.DataFrame({"row": source}).select(row_or_null).to_series()
     attributes = log.events.drop(ACTIVITY, TIMESTAMP, strict=False)
     events = log.events.with_columns(attributes.select(pl.all().gather(rows)))
     if params.times and TIMESTAMP in log.events.columns:
-        times = _times_with_inserted(log, log.inserted, activity, source, stream.part("times"))
+        times = _times_with_inserted(
+            log,
+            log.inserted,
+            activity,
+            source,
+            stream.part("times"),
+        )
         events = events.with_columns(times)
     return replace(log, events=events)
 
@@ -167,7 +178,12 @@ def _keys_of_donors(log: EventLog, activity: Ints, donors: str) -> list[Ints]:
     return [activity * (before.max(initial=0) + 1) + before, activity]
 
 
-def _drawn_sources(log: EventLog, keys: list[Ints], inserted: Bools, stream: Stream) -> Ints:
+def _drawn_sources(
+    log: EventLog,
+    keys: list[Ints],
+    inserted: Bools,
+    stream: Stream,
+) -> Ints:
     """For each inserted event a random kept one that shares the first of ``keys`` it can; or -1."""
     kept, to_fill = np.flatnonzero(~inserted), np.flatnonzero(inserted)
     source = np.full(len(to_fill), _NONE, np.int64)

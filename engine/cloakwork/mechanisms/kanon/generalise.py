@@ -263,7 +263,12 @@ class Generalise(Mechanism[GeneraliseParams]):
         cases_of_variant = pl.col(CASES).sum()
         variants = summary.group_by(VARIANT, maintain_order=True).agg(cases_of_variant)
         numbered = variants.select(VARIANT).with_row_index(_NUMBER)
-        rows = summary.join(numbered, on=VARIANT, how="left", maintain_order="left")
+        rows = summary.join(
+            numbered,
+            on=VARIANT,
+            how="left",
+            maintain_order="left",
+        )
         measured = [_MeasuredLevel.all_of(item, rows) for item in present]
 
         levels = np.full((variants.height, len(present)), -1, np.int64)
@@ -373,7 +378,12 @@ def _with_generalised_values(
     """The log with each case's values at the levels of its variant."""
     variants = variants_of(log)
     variant_rows = pl.DataFrame({VARIANT: VariantCounts().of(log)[VARIANT]})
-    decided = variant_rows.join(table, on=VARIANT, how="left", maintain_order="left")
+    decided = variant_rows.join(
+        table,
+        on=VARIANT,
+        how="left",
+        maintain_order="left",
+    )
     if any(column.null_count() for column in decided.drop(VARIANT)):
         raise MechanismError(Generalise.name, "the log holds a variant that was not decided on")
     events, cases = log.events, log.cases

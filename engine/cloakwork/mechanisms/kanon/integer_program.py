@@ -325,10 +325,21 @@ def improve_by_neighbourhoods(
             while is_waiting.any():
                 if deadline.is_over:
                     return best
-                rows = _variants_near(problem, best, int(np.argmax(is_waiting)), size)
+                rows = _variants_near(
+                    problem,
+                    best,
+                    int(np.argmax(is_waiting)),
+                    size,
+                )
                 is_waiting[rows] = False
                 seconds = min(_SECONDS_OF_A_NEIGHBOURHOOD, deadline.seconds_left)
-                found = _solved_around(best, rows, certificate, classes, seconds)
+                found = _solved_around(
+                    best,
+                    rows,
+                    certificate,
+                    classes,
+                    seconds,
+                )
                 cost = least if found is None else edit_cost(problem, found)
                 if found is not None and cost < least:
                     best, least = found, cost

@@ -116,7 +116,12 @@ class NearPairs:
 def no_near_pairs(problem: KAnonymityProblem) -> NearPairs:
     """What is known without looking: different variants are an edit apart at least."""
     none = np.zeros(0, np.int64)
-    return NearPairs(none, none, none, np.ones(len(problem.texts), np.int64))
+    return NearPairs(
+        none,
+        none,
+        none,
+        np.ones(len(problem.texts), np.int64),
+    )
 
 
 def find_near_pairs(problem: KAnonymityProblem, seconds: float, deadline: Deadline) -> NearPairs:
@@ -144,8 +149,18 @@ def find_near_pairs(problem: KAnonymityProblem, seconds: float, deadline: Deadli
         if not len(rows):
             break
         try:
-            hashes, owners = _hashes_of(problem, rows, edits, deadline)
-            candidates = _sharing_a_hash(hashes, owners, variants, most_pairs)
+            hashes, owners = _hashes_of(
+                problem,
+                rows,
+                edits,
+                deadline,
+            )
+            candidates = _sharing_a_hash(
+                hashes,
+                owners,
+                variants,
+                most_pairs,
+            )
             if candidates is None:
                 break
             # What shares a hash may be farther apart; what is near enough shares one.
@@ -207,7 +222,12 @@ def _with_events_left_out(texts: list[str], edits: int) -> list[Words]:
     mixed = (codes * np.uint64(_MIX)) ^ (codes << np.uint64(29))
     powers = np.array([pow(_BASE, place, 1 << 64) for place in range(length)], np.uint64)
     before = np.zeros((len(texts), length + 1), np.uint64)
-    np.cumsum(mixed * powers, axis=1, dtype=np.uint64, out=before[:, 1:])
+    np.cumsum(
+        mixed * powers,
+        axis=1,
+        dtype=np.uint64,
+        out=before[:, 1:],
+    )
     total = before[:, -1:]
     # What stands behind an event that is left out moves up by one place: one power less.
     inverse = np.uint64(_INVERSE)
@@ -300,7 +320,12 @@ class _NearRelaxation:
         self.move_cost = distance[placed] * problem.cases[self.source] * _GRID
         self.mass = problem.mass[self.source]
 
-    def best_bound(self, multiple: float, steps: int, deadline: Deadline) -> int:
+    def best_bound(
+        self,
+        multiple: float,
+        steps: int,
+        deadline: Deadline,
+    ) -> int:
         """The best bound of so many steps with T at that multiple, in edits."""
         problem = self.problem
         beyond = problem.cases * self.near.beyond * _GRID

@@ -139,7 +139,12 @@ def choose_open_variants(
         opened = cost_alone < 0
         # A variant that is open anyway changes nothing; any other adds its own cost.
         cost_if_open = total - gain + cost_alone
-        return OpenedVariants(total, cost_if_open, opened & ~needs_no_mass, opened & needs_no_mass)
+        return OpenedVariants(
+            total,
+            cost_if_open,
+            opened & ~needs_no_mass,
+            opened & needs_no_mass,
+        )
 
     alone, extended = cost_alone.tolist(), cost_without_mass.tolist()
     rows = range(len(parent))
@@ -172,7 +177,12 @@ def choose_open_variants(
         with_mass[row] = is_open and best[row] == alone[row]
         without_mass[row] = is_open and not with_mass[row]
     cost_if_open = np.array(outside, cost_alone.dtype) + np.array(best, cost_alone.dtype)
-    return OpenedVariants(total, cost_if_open, with_mass, without_mass)
+    return OpenedVariants(
+        total,
+        cost_if_open,
+        with_mass,
+        without_mass,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -443,7 +453,12 @@ def subgradient_ascent(
     some answer. ``on_bound`` is called with each bound that is certified and no worse.
     """
     duals = np.where(constraints.must_be_placed, assignment_duals, 0.0)
-    proved = certify_bound(problem, constraints, duals, np.zeros(len(duals)))
+    proved = certify_bound(
+        problem,
+        constraints,
+        duals,
+        np.zeros(len(duals)),
+    )
     if not constraints.must_be_placed.any():
         return proved
     pool_size, step = max(2 * problem.k, _SMALLEST_POOL), 1.0
@@ -458,8 +473,20 @@ def subgradient_ascent(
             aim = cost
         steps = _STEPS_OF_FIRST_ROUNDS if round_ < _FIRST_ROUNDS else _STEPS_OF_A_ROUND
         pool = _Pool(problem, constraints, duals, pool_size)
-        last = _ascend_in_pool(pool, duals, step, aim, steps, deadline)
-        found = certify_bound(problem, constraints, last.assignment_duals, last.mass_duals)
+        last = _ascend_in_pool(
+            pool,
+            duals,
+            step,
+            aim,
+            steps,
+            deadline,
+        )
+        found = certify_bound(
+            problem,
+            constraints,
+            last.assignment_duals,
+            last.mass_duals,
+        )
         has_stood_still = np.array_equal(duals, last.assignment_duals) and last.step == step
         is_settled = pool_size >= len(duals) and has_stood_still
         duals, step = last.assignment_duals, last.step
@@ -507,4 +534,9 @@ def _ascend_in_pool(
         missing = max(aim - bound, 1.0)
         length = step * missing / float(direction @ direction)
         duals = duals + length * direction
-    return _Prices(best.bound, best.assignment_duals, best.mass_duals, step)
+    return _Prices(
+        best.bound,
+        best.assignment_duals,
+        best.mass_duals,
+        step,
+    )

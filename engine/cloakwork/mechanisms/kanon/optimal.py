@@ -214,7 +214,12 @@ class _OptimalSearch:
         self.integer_bound = self._raise_bound(certificate.value)
         if not self.bound:
             # Prices take many steps to say anything: what no step is needed for says more.
-            near = certify_near_bound(problem, 0, deadline, split_cases=params.split_cases)
+            near = certify_near_bound(
+                problem,
+                0,
+                deadline,
+                split_cases=params.split_cases,
+            )
             self.integer_bound = self._raise_bound(near.value)
         # Where the relaxed problem sends variants is seldom an answer, and a good start for one.
         try:
@@ -232,7 +237,12 @@ class _OptimalSearch:
         if is_large and not self._is_gap_reached():
             share = deadline.share(_SHARE_FOR_SEARCH)
             self._keep_if_better(
-                improve_by_neighbourhoods(self.best, certificate, share, self._report_progress)
+                improve_by_neighbourhoods(
+                    self.best,
+                    certificate,
+                    share,
+                    self._report_progress,
+                )
             )
         share_for_program = _SHARE_FOR_LARGE_PROGRAM if is_large else _SHARE_FOR_PROGRAM
         self._solve_promising(certificate, count, share_for_program)
@@ -264,7 +274,12 @@ class _OptimalSearch:
         improved = improve_by_hill_climbing(self.move_costs, target, climbing)
         self._keep_if_better(Assignment.of_targets(self.problem, improved))
 
-    def _solve_promising(self, certificate: CertifiedBound, count: int, share: float) -> None:
+    def _solve_promising(
+        self,
+        certificate: CertifiedBound,
+        count: int,
+        share: float,
+    ) -> None:
         """Solve the program over ``count`` promising pairs; where ``share`` of the time is not
         enough for that, search around the best answer. Then solve it over more of them, until they
         are all that matter.

@@ -47,7 +47,14 @@ class KAnonymityProblem:
         texts = tuple(self.texts[row] for row in rows)
         distances = EditDistances(texts, self.distances.metric)
         cases, mass = self.cases[rows], self.mass[rows]
-        return KAnonymityProblem(texts, cases, mass, self.k, self.scope, distances)
+        return KAnonymityProblem(
+            texts,
+            cases,
+            mass,
+            self.k,
+            self.scope,
+            distances,
+        )
 
     @property
     def is_feasible(self) -> bool:
@@ -177,7 +184,14 @@ def problem_from_histogram(
         mass = np.bincount(rarest["row"].to_numpy(), minlength=counts.height).astype(np.int64)
     ascending = tuple(texts[row] for row in order)
     distances = EditDistances(ascending, metric)
-    return KAnonymityProblem(ascending, cases, mass, k, scope, distances), counts[VARIANT]
+    return KAnonymityProblem(
+        ascending,
+        cases,
+        mass,
+        k,
+        scope,
+        distances,
+    ), counts[VARIANT]
 
 
 def assignment_table(assignment: Assignment, labels: pl.Series) -> pl.DataFrame:

@@ -363,12 +363,25 @@ def _suppress_until_bounded(
         left = np.delete(left, places_to_suppress(level, is_violating, remaining))
         rounds += 1
         if not len(left):
-            raise Infeasible(NAME, _nothing_releasable(params, rounds, params.K, 0.0))
+            raise Infeasible(
+                NAME,
+                _nothing_releasable(
+                    params,
+                    rounds,
+                    params.K,
+                    0.0,
+                ),
+            )
         places = len(sequences.symbols)
         progress.report(f"{NAME}: round {rounds}, {len(left):,} of {places:,} places left")
 
 
-def _nothing_releasable(params: TlkcParams, rounds: int, support: int, confidence: float) -> str:
+def _nothing_releasable(
+    params: TlkcParams,
+    rounds: int,
+    support: int,
+    confidence: float,
+) -> str:
     if rounds == 0 and support < params.K:
         counted = "cases" if params.unit is None else f"distinct values of '{params.unit}'"
         return (
@@ -456,7 +469,12 @@ def _suppress_events(log: EventLog, table: pl.DataFrame, params: TlkcParams) -> 
         return log
     sequences = _sequences_of_cases(log, params)
     keys = [named(column).as_expr() for column in params.sequence_columns]
-    decided = sequences.join(table, on=keys, how="left", maintain_order="left")[KEPT]
+    decided = sequences.join(
+        table,
+        on=keys,
+        how="left",
+        maintain_order="left",
+    )[KEPT]
     if decided.null_count():
         raise MechanismError(NAME, "the log holds a variant that was not decided on")
     if params.precision is not None:

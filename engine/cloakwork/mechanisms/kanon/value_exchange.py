@@ -268,7 +268,12 @@ def _with_most_values_in_place(before: Ints, after: Ints, cells: Ints) -> Ints:
     number_before, number_after = np.split(_dense_numbers(pairs), 2)
     key_before = number_before * rows + rank_among_equals(number_before)
     key_after = number_after * rows + rank_among_equals(number_after)
-    _, stays, taken = np.intersect1d(key_before, key_after, assume_unique=True, return_indices=True)
+    _, stays, taken = np.intersect1d(
+        key_before,
+        key_after,
+        assume_unique=True,
+        return_indices=True,
+    )
     is_vacant = np.ones(rows, np.bool_)
     is_vacant[stays] = False
     is_left = np.ones(rows, np.bool_)

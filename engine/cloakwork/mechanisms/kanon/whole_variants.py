@@ -171,23 +171,45 @@ def repair_to_k_anonymous(
     extension was closed. At last, whatever can move nearer without harm does.
     """
     classes = classes.copy()
-    target = with_moved_to_nearest(costs, classes, target, ~classes[target])
+    target = with_moved_to_nearest(
+        costs,
+        classes,
+        target,
+        ~classes[target],
+    )
     while True:
         classes &= costs.open_classes(target)
         held, required = costs.held_mass(target), costs.required_mass_beside(classes)
         deficient = np.flatnonzero(classes & (held < required))
         if not len(deficient):
-            return _moved_to_nearest_where_possible(costs, classes, target, nearest)
+            return _moved_to_nearest_where_possible(
+                costs,
+                classes,
+                target,
+                nearest,
+            )
         # The smallest first: its repair may fill others.
         smallest = int(deficient[np.argmin(held[deficient])])
         repairs = []
-        filled = _with_class_filled(costs, target, held - required, smallest)
+        filled = _with_class_filled(
+            costs,
+            target,
+            held - required,
+            smallest,
+        )
         if filled is not None:
             repairs.append(filled)
         others = classes.copy()
         others[smallest] = False
         if others.any():
-            repairs.append(with_moved_to_nearest(costs, others, target, target == smallest))
+            repairs.append(
+                with_moved_to_nearest(
+                    costs,
+                    others,
+                    target,
+                    target == smallest,
+                )
+            )
         target = min(repairs, key=costs.total_cost)
 
 
@@ -231,7 +253,12 @@ def _moved_to_nearest_where_possible(
     spare them; those that save most come first.
     """
     rows = np.arange(len(target))
-    nearest = with_moved_to_nearest(costs, classes, nearest, ~classes[nearest])
+    nearest = with_moved_to_nearest(
+        costs,
+        classes,
+        nearest,
+        ~classes[nearest],
+    )
     saving = costs.move_cost[rows, target] - costs.move_cost[rows, nearest]
     savers = np.flatnonzero(saving > 0)
     if not len(savers):
@@ -262,7 +289,12 @@ def improve_by_hill_climbing(
     """
     progress = RateLimitedProgress()
     without_gain: _TriedWithoutGain = defaultdict(set)
-    target = climb_hill(costs, target, deadline, without_gain=without_gain)
+    target = climb_hill(
+        costs,
+        target,
+        deadline,
+        without_gain=without_gain,
+    )
     for variant in range(len(target)):
         if deadline.is_over:
             break
@@ -276,9 +308,20 @@ def improve_by_hill_climbing(
         fewer = classes.copy()
         fewer[opened[by_distance[:_CLOSED_AT_ONCE]]] = False
         nearest = nearest_classes(costs, classes)
-        perturbed = repair_to_k_anonymous(costs, fewer, target, nearest)
+        perturbed = repair_to_k_anonymous(
+            costs,
+            fewer,
+            target,
+            nearest,
+        )
         nearby = np.argsort(costs.distance[variant], kind="stable")[:_VARIANTS_TRIED_NEARBY]
-        found = climb_hill(costs, perturbed, deadline, nearby, without_gain)
+        found = climb_hill(
+            costs,
+            perturbed,
+            deadline,
+            nearby,
+            without_gain,
+        )
         target = min(target, found, key=costs.total_cost)
     return target
 
@@ -310,7 +353,13 @@ def climb_hill(
         trials_since_gain += 1
         if variant in hopeless:
             continue
-        for answer in _neighbouring_answers(costs, target, nearest, variant, least_cost):
+        for answer in _neighbouring_answers(
+            costs,
+            target,
+            nearest,
+            variant,
+            least_cost,
+        ):
             cost = costs.total_cost(answer)
             if cost < least_cost:
                 target, least_cost, has_changed = answer, cost, True
@@ -341,10 +390,25 @@ def _neighbouring_answers(
         if not classes.any():
             return
         # No answer without this class undercuts the nearest of the others for every variant.
-        at_best = with_moved_to_nearest(costs, classes, nearest, nearest == variant)
+        at_best = with_moved_to_nearest(
+            costs,
+            classes,
+            nearest,
+            nearest == variant,
+        )
         if costs.total_cost(at_best) < least_cost:
-            moved = with_moved_to_nearest(costs, classes, target, target == variant)
-            yield repair_to_k_anonymous(costs, classes, moved, nearest)
+            moved = with_moved_to_nearest(
+                costs,
+                classes,
+                target,
+                target == variant,
+            )
+            yield repair_to_k_anonymous(
+                costs,
+                classes,
+                moved,
+                nearest,
+            )
         return
     rows = np.arange(len(target))
     saving = costs.move_cost[rows, target] - costs.move_cost[:, variant]
