@@ -39,10 +39,10 @@ and three runs of three in less than one of 10**12.
 
 
 def runs(short: int) -> int:
-    """How many random instances a property is tried on: ``short``, or ``CLOAKWORK_RUNS`` for the
-    long way.
+    """How many random instances a property is tried on: ``short``, or ``CLOAKWORK_RUNS`` where that
+    is more.
     """
-    return int(os.environ.get("CLOAKWORK_RUNS", short))
+    return max(short, int(os.environ.get("CLOAKWORK_RUNS", short)))
 
 
 def in_long_form(*more: Any) -> tuple[Any, ...]:

@@ -175,11 +175,14 @@ def audit(
 
 @pytest.mark.parametrize("noise", ["gaussian", *in_long_form("laplace")])
 def test_a_case_of_full_length_is_covered(noise: str) -> None:
-    """Ten counts move by one each; and the audit is sharp enough to find a fifth of epsilon."""
+    """Ten counts move by one each; and the audit is sharp enough to find a fifth of epsilon, and of
+    ten draws with longer tails a tenth.
+    """
     given = tree(noise=noise)
     result = audit(given, given, delta=DELTA, runs=2 * RUNS)
     assert result.passed, result
-    assert result.epsilon_lower_bound > EPSILON / 5, result
+    least = EPSILON / 10 if noise == "laplace" else EPSILON / 5
+    assert result.epsilon_lower_bound > least, result
 
 
 @pytest.mark.parametrize("noise", ["gaussian", *in_long_form("laplace")])
