@@ -28,8 +28,9 @@ class Lineage(Frozen):
     - ``writes``: columns whose released values come from this step.
     - ``generates``: the step makes new cases from its decision alone; every column it does not
       write is gone.
-    - ``enriches``: the step adds columns to cases that a step before made. What it measures is the
-      log from which these were made; what it reads is released.
+    - ``enriches``: the step adds columns to cases of a step before it. What it reads is released.
+      What it measures is the log from which these cases were made; or, where it does not measure
+      the control flow, the values that they still have from the source (``is_given_flow``).
     - ``inserts``: the step inserts events and marks them (``EventLog.inserted``).
     - ``fills``: the step copies values between rows, each inside its column. Which rows follows
       from the control flow and fresh randomness, so a column that it writes depends on that column
@@ -47,3 +48,11 @@ class Lineage(Frozen):
     inserts: bool = False
     fills: bool = False
     stability: int | None = 1
+
+    @property
+    def is_given_flow(self) -> bool:
+        """Whether it takes the cases that it adds columns to, and the order of their events, as
+        known: what it measures is other where a unit's values are, and never whether a unit is
+        there.
+        """
+        return self.enriches and CONTROL_FLOW not in self.measures

@@ -41,12 +41,12 @@ def derive_given_columns(goal: NoiseGuarantee, flow: Flow) -> Derived | Underive
         return Underived(("no timestamps are released",))
     used = flow.columns[TIMESTAMPS].measured
     steps = [flow.steps[index] for index in sorted(used)]
-    # Noise is drawn for a unit more or less: with other times it is one less and one more.
+    # Noise for a unit more or less: with other times it is one less and one more.
     measured_twice = [
         f"{step.mechanism} draws noise for one unit more or less: "
         "other times of a unit would change what it measures twice"
         for step in steps
-        if step.lineage.enriches or step.lineage.generates
+        if step.lineage.generates or (step.lineage.enriches and not step.lineage.is_given_flow)
     ]
     causes = (
         *_raw_times(flow),

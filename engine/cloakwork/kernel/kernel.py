@@ -232,6 +232,8 @@ class Kernel:
 
     ``randomness``: for what a mechanism does with answers. ``allows_custom``: whether questions may
     be asked whose sensitivity is proved on paper: of mechanisms that come with Cloakwork only.
+    ``replaced``: neighbours have the same cases, of which one unit's have other values; then only
+    sums and gradient steps on all cases are answered.
     """
 
     def __init__(
@@ -242,8 +244,10 @@ class Kernel:
         max_cases: int,
         *,
         allows_custom: bool = True,
+        replaced: bool = False,
     ) -> None:
         self.__allows_custom = allows_custom
+        self.__replaced = replaced
         self.__measured = measured
         self.__books = books
         self.__noise = noise
@@ -296,6 +300,7 @@ class Kernel:
         # Refused before the log is looked at.
         require_known(noise, clip)
         self.__require_granted(labels)
+        clip = replace(clip, replaced=self.__replaced)
         self.__books.record(*noise.events(clip, self.__max_cases, keys))
         return NoisySums(
             self.__sums(query, clip, labels),
@@ -319,6 +324,7 @@ class Kernel:
         delta is charged (Korolova et al. 2009; Desfontaines et al. 2022).
         """
         require_known(noise, clip)
+        self.__require_presence_hidden("a selection of keys")
         self.__require_granted(labels)
         # What the threshold cannot hide is charged as delta.
         delta = noise.selection_delta(least, clip, self.__max_cases)
@@ -340,6 +346,7 @@ class Kernel:
 
         A case has one key a level: that of the level before, if it was kept, with one extension.
         """
+        self.__require_presence_hidden("keys that grow")
         if delta >= 1:
             raise PlanUnsound("thresholds that may spend a delta of 1 hide no key of one unit")
         if delta > 0:
@@ -366,6 +373,7 @@ class Kernel:
         Every value of a case is clipped to ``most``, so one unit moves each sum by at most its
         cases times ``most``; noise of twice that over ``epsilon`` is drawn.
         """
+        self.__require_presence_hidden("a choice")
         # Charged before the sums are taken.
         self.__books.record(EpsilonDelta(epsilon=epsilon))
         sums = self.__sums(query, Clip("max", most, keys))
@@ -385,6 +393,7 @@ class Kernel:
         probability ``rate``: int64, shape (times, keys). A case counts for one key.
         """
         require_known(noise)
+        self.__require_presence_hidden("sums over samples")
         # A sample is charged by the rate that is really drawn.
         (event, *_) = noise.events(ONE, self.__max_cases, keys)
         sampled = PoissonSampled(rate=drawn_rate(rate), event=event)
@@ -414,7 +423,11 @@ class Kernel:
         if type(descent) is not Descent or type(descent.noise) is not Gaussian:
             raise PlanUnsound("gradient steps are taken by a Descent, with Gaussian noise")
         size = len(parameters)
-        self.__books.record(repeated(descent.times, descent.event(size, self.__max_cases)))
+        if descent.rate < 1:
+            self.__require_presence_hidden("gradient steps on samples")
+        # Other values of a case are one vector less, and one more.
+        cases_moved = 2 * self.__max_cases if self.__replaced else self.__max_cases
+        self.__books.record(repeated(descent.times, descent.event(size, cases_moved)))
         # Where everybody is in every sample, it does not matter whose cases there are.
         owners = self.__owners() if descent.rate < 1 else None
         for step in range(descent.times):
@@ -443,6 +456,7 @@ class Kernel:
         """
         if not self.__allows_custom:
             raise PlanUnsound(f"the sensitivity of '{query.name}' is asserted, and not enforced")
+        self.__require_presence_hidden("a question of its own")
         require_known(noise)
         clip = Clip("l1", query.sensitivity, query.size)
         self.__books.record(*noise.events(clip, self.__max_cases, query.size))
@@ -485,6 +499,7 @@ class Kernel:
             self.__noise,
             self.__max_cases,
             allows_custom=self.__allows_custom,
+            replaced=self.__replaced,
         )
 
     def __sums(
@@ -511,6 +526,13 @@ class Kernel:
             # One table at a time.
             found = [added_up(found)] if len(found) > 1 else found
         return found[0]
+
+    def __require_presence_hidden(self, question: str) -> None:
+        if self.__replaced:
+            raise PlanUnsound(
+                f"{question} is charged for a unit more or less, and the step's claim is about "
+                "other values of one"
+            )
 
     def __require_granted(self, labels: str | None) -> None:
         if labels is not None and labels not in self.__measured.cases.columns:

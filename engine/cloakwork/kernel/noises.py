@@ -51,6 +51,8 @@ class Laplace:
         where several forms of it hold.
         """
         del keys  # The sum of all moves counts, whatever the number of keys.
+        if clip.replaced:
+            raise PlanUnsound("a sum over cases whose values are replaced needs Gaussian noise")
         scale = drawn_scale(self.scale)
         if clip.norm == "max":
             one = DiscreteLaplace(scale=scale, sensitivity=cases * clip.most)
@@ -108,12 +110,11 @@ class Gaussian:
         where several forms of it hold. Raises PlanUnsound as ``event_of_vector`` does.
         """
         sigma = drawn_sigma(self.sigma)
-        norm = cases * clip.most
+        norm = cases * clip.moved
         if clip.norm == "max":
             one = DiscreteGaussian(sigma=sigma, sensitivity=norm)
-            return (repeated(clip.cells, one),)
-        # Values are integers: no more of them than the sum of their sizes.
-        cells = clip.cells if clip.norm == "l2" else min(clip.cells, clip.most)
+            return (repeated(clip.moved_cells, one),)
+        cells = clip.moved_cells
         # A question without keys is charged as one with a key.
         moved = cases * cells if keys is None else max(1, min(cases * cells, keys))
         if cells > 1:

@@ -11,6 +11,7 @@ same for all neighbours, so a mechanism that is (epsilon, delta)-DP for each out
 on the whole.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -43,12 +44,15 @@ class Clip:
     largest of them. ``most``: what the norm is clipped to. ``cells``: how many keys it may have.
     ``sampled``: of a vector that has too much, a few units are drawn at random instead
     (``sampled_sums``): ``most`` where sizes are summed, ``cells`` where each is at most 1.
+    ``replaced``: the case is in both of two neighbours, with other values. No value of its vector
+    is below 0 then: one that is counts as 0.
     """
 
     norm: Literal["l1", "l2", "max"]
     most: int
     cells: int
     sampled: bool = False
+    replaced: bool = False
 
     def __post_init__(self) -> None:
         if self.norm not in ("l1", "l2", "max"):
@@ -56,8 +60,26 @@ class Clip:
         if not (1 <= self.most <= MOST and 1 <= self.cells <= MOST_CELLS):
             raise ValueError(f"a clip lies between 1 and {MOST:,}, in 1 to {MOST_CELLS:,} cells")
         fits = {"l1": self.cells >= self.most, "l2": False, "max": self.most == 1}
-        if self.sampled and not fits[self.norm]:
+        if self.sampled and (self.replaced or not fits[self.norm]):
             raise ValueError("units are drawn of l1 vectors with a cell each, or of values up to 1")
+
+    @property
+    def moved(self) -> int:
+        """By how much one case moves a sum at most (L2; where the norm is ``max``, each value).
+
+        Two vectors x and y without values below 0 differ by |x - y|^2 <= |x|^2 + |y|^2, since no
+        x_i y_i is negative: by at most the root of 2 times the clip, rounded up here.
+        """
+        if not self.replaced or self.norm == "max":
+            return self.most
+        return math.isqrt(2 * self.most**2 - 1) + 1
+
+    @property
+    def moved_cells(self) -> int:
+        """In how many keys at most: those of both vectors, where one is replaced by another."""
+        # Values are integers: no more of them than the sum of their sizes.
+        cells = min(self.cells, self.most) if self.norm == "l1" else self.cells
+        return 2 * cells if self.replaced else cells
 
     @property
     def units(self) -> int:
@@ -304,6 +326,8 @@ def bounded(
     # Keys of all cases at once, then vector by vector.
     keys, key = _keys_of(cases, found, labels)
     case, key, value = _added_up(found.case, key, found.value)
+    if clip.replaced:
+        value = np.maximum(value, 0)
     if clip.sampled:
         # What is drawn is drawn by each case for itself, so it is none of the distinct cases'.
         most = clip.most if clip.norm == "max" else MOST

@@ -110,12 +110,14 @@ class PartOfGoal:
 
     They may tell no more of one unit than a normal number of deviation 1 that the unit moves by
     ``mu`` (Dong, Roth and Su 2022, definition 2.6), but for a probability of ``delta`` that
-    thresholds may spend.
+    thresholds may spend. ``replaced``: the cases and the order of their events are taken as known,
+    and neighbours differ by the values of one unit; else by one unit.
     """
 
     columns: tuple[str, ...]
     mu: float
     delta: float
+    replaced: bool = False
 
 
 class Mechanism(ABC, Generic[P]):

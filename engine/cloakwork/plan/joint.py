@@ -87,7 +87,8 @@ class JointTerms:
 class Part:
     """Columns that one mechanism serves; ``goal``: as people cite this part of a goal.
 
-    ``mu_share``: of the total mu; ``delta``: what its thresholds may spend.
+    ``mu_share``: of the total mu; ``delta``: what its thresholds may spend; ``replaced``: as of
+    ``PartOfGoal``.
     """
 
     name: PartName
@@ -95,10 +96,11 @@ class Part:
     goal: str
     mu_share: float
     delta: float
+    replaced: bool
 
     def at(self, mu: float) -> PartOfGoal:
         """What a mechanism is asked to serve, at ``mu``."""
-        return PartOfGoal(self.columns, mu, self.delta)
+        return PartOfGoal(self.columns, mu, self.delta, self.replaced)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +134,12 @@ Offers = tuple[Offer[Any], ...]
 
 
 def is_joint(goal: DifferentialPrivacy) -> bool:
-    """Whether a goal is over the control flow and other columns of whole units."""
+    """Whether a goal is over the control flow and other columns of whole units, or over columns
+    that are drawn on a control flow which is taken as known.
+    """
     columns = _columns_by_part(goal)
+    if goal.takes_columns_as_known():
+        return goal.delta > 0
     return goal.hides_presence() and CONTROL_FLOW in columns and len(columns) > 1
 
 
@@ -206,6 +212,7 @@ def _joint_parts(terms: JointTerms) -> tuple[Part, ...] | Cause:
             goal=f"{goal.kind} over {_label(name, covered)}",
             mu_share=(weights[name] / total) ** 0.5,
             delta=goal.delta * THRESHOLD_SHARES[name],
+            replaced=goal.takes_columns_as_known(),
         )
         for name, covered in columns.items()
     )

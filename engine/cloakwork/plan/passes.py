@@ -81,10 +81,12 @@ def _choose(index: int, left: Guarantee, goal: Guarantee, draft: Draft) -> Mecha
     """For one goal, of which the profile leaves ``left``."""
     allowed, catalogue = draft.policy.spec.mechanisms, draft.catalogue
     alone = choose_mechanism(index, left, draft.facts, allowed, catalogue)
-    # One mechanism for the whole goal comes before several that share it.
-    if alone.steps or not isinstance(left, DifferentialPrivacy) or not is_joint(left):
+    if not isinstance(left, DifferentialPrivacy) or not is_joint(left):
         return alone
     assert isinstance(goal, DifferentialPrivacy)  # noqa: S101 - of the kind of what is left
+    # One mechanism for the whole goal comes before several that share it.
+    if alone.steps and not left.takes_columns_as_known():
+        return alone
     terms = JointTerms(
         goal=left,
         facts=draft.facts,
@@ -112,7 +114,7 @@ def _running_order(step: Step) -> int:
     # Before cases are changed, and values copied: each value is one of the source's, or none.
     if step.lineage.generates or step.currency == "local":
         return 1
-    if step.lineage.enriches:
+    if step.lineage.enriches and not step.lineage.is_given_flow:
         return 2
     if CONTROL_FLOW in step.lineage.writes:
         return 3

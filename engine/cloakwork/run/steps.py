@@ -124,9 +124,10 @@ class GrantedStep:
             case RewriteStep() | NoiseOnTimesStep() | NoiseOnValuesStep():
                 return None
         lineage = self.kind.lineage
-        # Granted is what it measures; raw columns only where new cases are made of them.
+        # Granted is what it measures; raw columns only where new cases are made of them, or the
+        # control flow where it is taken as known.
         columns = lineage.measures
-        if isinstance(self.kind, MeasureStep):
+        if isinstance(self.kind, MeasureStep) or lineage.is_given_flow:
             columns |= lineage.reads
         if CONTROL_FLOW not in columns:
             raise PlanUnsound(f"{self.name} was granted nothing that it can measure")
@@ -136,8 +137,9 @@ class GrantedStep:
         if not values:
             return VariantCounts(unit)
         # Sums bound what one case more or less does; another value in a case would move them twice.
-        measures_flow = CONTROL_FLOW in lineage.measures
-        if lineage.measures and (not measures_flow or self.shift is not None):
+        # A step that is given the flow is charged for that.
+        is_charged = CONTROL_FLOW in lineage.measures or lineage.is_given_flow
+        if lineage.measures and (not is_charged or self.shift is not None):
             raise PlanUnsound(f"{self.name} measures values of cases that it takes as known")
         return CaseRows(tuple(sorted(values)), unit)
 
@@ -242,6 +244,7 @@ class GrantedStep:
             self.unit.max_cases,
             # A sensitivity proved on paper needs a proof, and a check by exhaustion, of ours.
             allows_custom=self.source.package is None,
+            replaced=self.kind.lineage.is_given_flow,
         )
         found = self.source.held(ask, returns, what)(kernel)
         kernel.close()

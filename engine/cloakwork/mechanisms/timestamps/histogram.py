@@ -446,11 +446,11 @@ class GivesTimes(Mechanism[P], Generic[P]):
     @abstractmethod
     def params_at(
         self,
-        mu: float,
+        part: PartOfGoal,
         facts: Facts,
         options: Options,
     ) -> P | Refusal:
-        """The least noise at ``mu``."""
+        """The least noise for ``part``."""
 
     @abstractmethod
     def why(self, params: P) -> str:
@@ -484,17 +484,20 @@ class GivesTimes(Mechanism[P], Generic[P]):
         facts: Facts,
         options: Options,
     ) -> Offer[P] | Refusal:
-        """The times, at ``mu``; no delta is spent."""
+        """The times, at its ``mu``; no delta is spent."""
         if part.columns != (TIMESTAMPS,):
             return Refusal("never", f"it writes timestamps only, not {', '.join(part.columns)}")
-        found = self.params_at(part.mu, facts, options)
+        found = self.params_at(part, facts, options)
         return found if isinstance(found, Refusal) else Offer(found, self.why(found))
 
     def step(self, params: P, facts: Facts) -> EnrichStep:
-        """Measures order and times of the log; reads the order of events that is released."""
+        """Measures order and times of the log, or times where the order is taken as known; reads
+        the order of events that is released.
+        """
+        hidden = {TIMESTAMPS} if params.is_given_flow else {CONTROL_FLOW, TIMESTAMPS}
         return EnrichStep(
             lineage=Lineage(
-                measures=frozenset({CONTROL_FLOW, TIMESTAMPS}),
+                measures=frozenset(hidden),
                 reads=frozenset({CONTROL_FLOW}),
                 writes=frozenset({TIMESTAMPS}),
                 enriches=True,
@@ -574,12 +577,12 @@ class TimestampHistogram(GivesTimes[HistogramParams]):
 
     def params_at(
         self,
-        mu: float,
+        part: PartOfGoal,
         facts: Facts,
         options: Options,
     ) -> HistogramParams | Refusal:
         """With the tables' shares."""
-        return offered_params(mu, facts, options)
+        return offered_params(part, facts, options)
 
     def why(self, params: HistogramParams) -> str:
         """And which share of its budget (of mu squared) undeclared facts take."""

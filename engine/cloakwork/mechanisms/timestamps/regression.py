@@ -11,7 +11,7 @@ import numpy as np
 from cloakwork.base.arrays import Floats, Ints
 from cloakwork.base.facts import Facts
 from cloakwork.kernel import Cases, Kernel
-from cloakwork.mechanisms.base import Options, Refusal, Theorem
+from cloakwork.mechanisms.base import Options, PartOfGoal, Refusal, Theorem
 from cloakwork.mechanisms.timestamps.bins import LogBins
 from cloakwork.mechanisms.timestamps.drawing import ManyDraws, meet_totals
 from cloakwork.mechanisms.timestamps.histogram import GivesTimes, ModelledTimes
@@ -154,12 +154,12 @@ class TimestampRegression(GivesTimes[RegressionParams]):
 
     def params_at(
         self,
-        mu: float,
+        part: PartOfGoal,
         facts: Facts,
         options: Options,
     ) -> RegressionParams | Refusal:
         """With the tables' shares, and those of both regressions."""
-        return offered_regression(mu, facts, options)
+        return offered_regression(part, facts, options)
 
     def why(self, params: RegressionParams) -> str:
         """Without figures."""

@@ -22,7 +22,7 @@ from cloakwork.base.facts import Facts
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.kernel import Cases, Descent, Factors, Kernel
 from cloakwork.kernel.gradients import Gradient
-from cloakwork.mechanisms.base import Refusal
+from cloakwork.mechanisms.base import PartOfGoal, Refusal
 from cloakwork.mechanisms.timestamps.bins import Clock, LogBins
 from cloakwork.mechanisms.timestamps.tables import (
     SHARES,
@@ -73,7 +73,7 @@ class GradientSteps(Frozen):
     normal number.
 
     ``norm``: what a case's gradient is clipped to (L2). ``multiplier``: deviations of the noise to
-    what a unit of ``max_cases`` cases moves a sum of gradients by.
+    what a unit of ``max_cases`` cases, in or out, moves a sum of gradients by.
     """
 
     times: Annotated[int, Field(ge=1)]
@@ -124,14 +124,19 @@ class RegressionParams(TimesParams):
         """What all tables and all steps cost."""
         return Composed(events=(self.tables.event(), self.gaps.event(), self.durations.event()))
 
+    @property
+    def is_given_flow(self) -> bool:
+        """As its tables."""
+        return self.tables.replaced
+
 
 def offered_regression(
-    mu: float,
+    part: PartOfGoal,
     facts: Facts,
     options: Mapping[str, JsonValue],
 ) -> RegressionParams | Refusal:
-    """The least noise at ``mu``."""
-    tables = offered_params(mu, facts, options, REGRESSION_SHARES)
+    """The least noise for ``part``."""
+    tables = offered_params(part, facts, options, REGRESSION_SHARES)
     if isinstance(tables, Refusal):
         return tables
     if "gaps-by-activity" in HistogramOptions.model_validate(options).shares:
@@ -184,14 +189,16 @@ def _steps_for(
     """Steps that have the share of a table, in whose place they are."""
     sigma = tables.sigmas[name]
     # The mu that the table would have had.
-    mu = norm_charged(event_of(name, sigma, tables.max_cases)) / sigma
+    charged = event_of(name, sigma, tables.max_cases, tables.replaced)
+    mu = norm_charged(charged) / sigma
     return GradientSteps(
         times=times,
         norm=norm,
         inputs=inputs,
         outputs=outputs,
         multiplier=math.sqrt(times) / mu * (1 + 1e-9),
-        max_cases=tables.max_cases,
+        # Other values of a case are one gradient less, and one more.
+        max_cases=2 * tables.max_cases if tables.replaced else tables.max_cases,
     )
 
 

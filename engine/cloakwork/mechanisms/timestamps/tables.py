@@ -9,7 +9,7 @@ table's clip. Keys are numbers: the group times the bins of the table, and the b
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Annotated, Final, Literal
 
@@ -22,7 +22,7 @@ from cloakwork.base.exact import drawn_sigma
 from cloakwork.base.facts import UNIX_EPOCH, Facts, Window
 from cloakwork.base.quantities import Duration, Frozen, Number
 from cloakwork.kernel import Cases, Clip, Entries, Gaussian, Query
-from cloakwork.mechanisms.base import Refusal, option_fault
+from cloakwork.mechanisms.base import PartOfGoal, Refusal, option_fault
 from cloakwork.mechanisms.timestamps.bins import DAY, Clock, LogBins
 
 UNIT_NORM: Final = 2**14
@@ -95,10 +95,16 @@ class TimesParams(Frozen, ABC):
     def event(self) -> PrivacyEvent:
         """What all its answers cost, as the kernel charges them."""
 
+    @property
+    @abstractmethod
+    def is_given_flow(self) -> bool:
+        """Whether it takes the control flow as known, and hides times alone."""
+
 
 class HistogramParams(TimesParams):
     """``sigmas``: of the discrete Gaussian noise on each table, in grid steps, ``UNIT_NORM`` to a
-    case. ``max_cases``: cases of a unit. ``mu``: what the sigmas were found for.
+    case. ``max_cases``: cases of a unit. ``replaced``: what moves the tables is not a unit more or
+    less, but other times of one. ``mu``: what the sigmas were found for.
 
     ``window``: of case starts; ``longest_gap``, ``epoch``, ``grid``: as declared (``Facts``).
     ``is_window_declared``: whether the window is the policy's; else it is measured within this one.
@@ -106,6 +112,7 @@ class HistogramParams(TimesParams):
 
     mu: Annotated[Number, Field(gt=0)]
     max_cases: Annotated[int, Field(ge=1)] = 1
+    replaced: Annotated[bool, Field(exclude_if=lambda replaced: not replaced)] = False
     sigmas: dict[TableName, Annotated[Number, Field(ge=LEAST_SIGMA)]]
     window: Window = WINDOW
     is_window_declared: bool = False
@@ -119,26 +126,36 @@ class HistogramParams(TimesParams):
 
     def event(self) -> PrivacyEvent:
         """What all tables cost, as the kernel charges them."""
-        events = [event_of(name, sigma, self.max_cases) for name, sigma in self.sigmas.items()]
+        events = [
+            event_of(name, sigma, self.max_cases, self.replaced)
+            for name, sigma in self.sigmas.items()
+        ]
         return Composed(events=tuple(events))
+
+    @property
+    def is_given_flow(self) -> bool:
+        """Where times are replaced."""
+        return self.replaced
 
 
 def event_of(
     name: TableName,
     sigma: float,
     max_cases: int,
+    replaced: bool,
 ) -> PrivacyEvent:
     """What one table costs: what ``kernel.sum`` records for it."""
-    return Gaussian(sigma).events(CLIPS[name], max_cases, None)[0]
+    clip = replace(CLIPS[name], replaced=replaced)
+    return Gaussian(sigma).events(clip, max_cases, None)[0]
 
 
 def offered_params(
-    mu: float,
+    part: PartOfGoal,
     facts: Facts,
     options: Mapping[str, JsonValue],
     defaults: Mapping[TableName, float] = SHARES,
 ) -> HistogramParams | Refusal:
-    """The least noise at ``mu``, shared out as ``defaults`` and ``options`` say."""
+    """The least noise for ``part``, shared out as ``defaults`` and ``options`` say."""
     try:
         chosen = HistogramOptions.model_validate(options)
     except ValidationError as error:
@@ -152,12 +169,13 @@ def offered_params(
     sigmas = {}
     for name, share in shares.items():
         # The sigma at which a table, as it is charged, has the ratio of its share.
-        ratio = mu * math.sqrt(share / total)
-        norm = norm_charged(event_of(name, 2.0**40, m))
+        ratio = part.mu * math.sqrt(share / total)
+        norm = norm_charged(event_of(name, 2.0**40, m, part.replaced))
         sigmas[name] = drawn_sigma(max(norm / ratio * (1 + 1e-12), LEAST_SIGMA))
     return HistogramParams(
-        mu=mu,
+        mu=part.mu,
         max_cases=m,
+        replaced=part.replaced,
         sigmas=sigmas,
         window=facts.window or WINDOW,
         is_window_declared=facts.window is not None,
