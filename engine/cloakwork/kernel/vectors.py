@@ -45,13 +45,14 @@ class Clip:
     ``sampled``: of a vector that has too much, a few units are drawn at random instead
     (``sampled_sums``): ``most`` where sizes are summed, ``cells`` where each is at most 1.
     ``replaced``: the case is in both of two neighbours, with other values. No value of its vector
-    is below 0 then: one that is counts as 0.
+    is below 0 then (one that is counts as 0), unless the vector is ``signed``.
     """
 
     norm: Literal["l1", "l2", "max"]
     most: int
     cells: int
     sampled: bool = False
+    signed: bool = False
     replaced: bool = False
 
     def __post_init__(self) -> None:
@@ -68,11 +69,14 @@ class Clip:
         """By how much one case moves a sum at most (L2; where the norm is ``max``, each value).
 
         Two vectors x and y without values below 0 differ by |x - y|^2 <= |x|^2 + |y|^2, since no
-        x_i y_i is negative: by at most the root of 2 times the clip, rounded up here.
+        x_i y_i is negative: by at most the root of 2 times the clip, rounded up here. Others differ
+        by at most 2 times the clip.
         """
-        if not self.replaced or self.norm == "max":
+        if not self.replaced:
             return self.most
-        return math.isqrt(2 * self.most**2 - 1) + 1
+        if self.signed:
+            return 2 * self.most
+        return self.most if self.norm == "max" else math.isqrt(2 * self.most**2 - 1) + 1
 
     @property
     def moved_cells(self) -> int:
@@ -326,7 +330,7 @@ def bounded(
     # Keys of all cases at once, then vector by vector.
     keys, key = _keys_of(cases, found, labels)
     case, key, value = _added_up(found.case, key, found.value)
-    if clip.replaced:
+    if clip.replaced and not clip.signed:
         value = np.maximum(value, 0)
     if clip.sampled:
         # What is drawn is drawn by each case for itself, so it is none of the distinct cases'.

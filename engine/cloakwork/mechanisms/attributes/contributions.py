@@ -10,7 +10,7 @@ has.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -27,6 +27,9 @@ MOST_CELLS: Final = 1 << 14
 
 SPREAD: Final = Clip("l2", UNIT_NORM, MOST_CELLS)
 """A case counts for a vector of norm 1."""
+
+MOVED: Final = replace(SPREAD, signed=True)
+"""The same of a vector whose values may lie below 0."""
 
 WHOLE: Final = Clip("l1", UNIT_NORM, 1)
 """A case counts for one, at one key."""

@@ -175,26 +175,27 @@ class AttributesHistogram(Mechanism[AttributesHistogramParams]):
                 tuple(f"domain or range of '{name}' under spec.attributes" for name in missing),
             )
         measured = [attribute for attribute in declared.values() if attribute is not None]
-        if part.delta <= 0 and any(attribute.found for attribute in measured):
+        finds = [attribute.name for attribute in measured if attribute.found]
+        if finds and part.replaced:
+            return Refusal(
+                "needs",
+                "on a control flow that is taken as known, no values are found through noise",
+                tuple(f"domain of '{name}' under spec.attributes" for name in finds),
+            )
+        if finds and part.delta <= 0:
             return Refusal("misconfigured", "to find values takes a delta above 0")
-        params = calibrated(
-            measured,
-            facts.unit.max_cases,
-            part.mu,
-            chosen,
-            part.delta,
-        )
+        params = calibrated(measured, facts.unit.max_cases, part, chosen)
         return Offer(params, _why(params))
 
     def step(self, params: AttributesHistogramParams, facts: Facts) -> EnrichStep:
         """Measures the attributes by activity, for the released control flow: noise on the classes
         of norms, on all tables together, on those of pairs, and on a gradient step where there is
-        one.
+        one. Whose events they are is measured as well, unless it is taken as known.
         """
         names = frozenset(attribute.name for attribute in params.attributes)
         return EnrichStep(
             lineage=Lineage(
-                measures=names | {CONTROL_FLOW},
+                measures=names if params.replaced else names | {CONTROL_FLOW},
                 reads=frozenset({CONTROL_FLOW}),
                 writes=names,
                 enriches=True,

@@ -10,6 +10,7 @@ pass with the charged delta at most (partition selection: Korolova et al. 2009; 
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import NormalDist
 from typing import Annotated, Final
 
@@ -22,8 +23,9 @@ from cloakwork.base.naming import CASE_PREFIX
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.kernel import Cases, Clip, Entries, Gaussian, Kernel, Query
 from cloakwork.kernel.noises import selection_event
-from cloakwork.mechanisms.attributes.contributions import SPREAD, UNIT_NORM, WHOLE
+from cloakwork.mechanisms.attributes.contributions import MOVED, SPREAD, UNIT_NORM, WHOLE
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
+from cloakwork.mechanisms.base import PartOfGoal
 
 MOST_OF_A_CASE: Final = 8
 """Different values of an attribute that a case counts for."""
@@ -136,6 +138,9 @@ _MOST_ASIDE: Final = 0.9
 
 _LEAST_SIGMA: Final = 1024.0
 
+_BELOW: Final = 1 - 2e-12
+"""So that rounding does not exceed mu in all."""
+
 
 class AttributesHistogramOptions(BaseModel):
     """``norms_share``, ``structure_share``, ``selection_share``: see ``NORMS_SHARE``,
@@ -186,12 +191,14 @@ class AttributesHistogramParams(Frozen):
     """``attributes``: what is measured, in this order. ``norms_sigma``, ``sigma``,
     ``structure_sigma``: of the discrete Gaussian noise on the classes of norms, on the tables, and
     on those of two attributes (None: there are none), in grid steps, ``UNIT_NORM`` to a case.
-    ``max_cases``: cases of a unit. ``selection``: for each attribute whose values are found.
+    ``max_cases``: cases of a unit. ``replaced``: what moves the answers is not a unit more or less,
+    but other values of one. ``selection``: for each attribute whose values are found.
     ``step_sigma``: of attributes/regression, on the gradient step that follows the tables.
     """
 
     attributes: tuple[MeasuredAttribute, ...]
     max_cases: Annotated[int, Field(ge=1)] = 1
+    replaced: Annotated[bool, Field(exclude_if=lambda replaced: not replaced)] = False
     norms_sigma: Annotated[Number, Field(gt=0)]
     sigma: Annotated[Number, Field(gt=0)]
     structure_sigma: Annotated[Number, Field(gt=0)] | None = None
@@ -217,13 +224,18 @@ class AttributesHistogramParams(Frozen):
 def calibrated(
     attributes: Sequence[MeasuredAttribute],
     max_cases: int,
-    mu: float,
+    part: PartOfGoal,
     options: AttributesHistogramOptions,
-    delta: float = 0.0,
 ) -> AttributesHistogramParams:
-    """Noise that tells no more than ``mu``, in all, but for ``delta`` (above 0) where values are
-    found.
+    """Noise that tells no more than the ``mu`` of the part, in all, but for its ``delta`` (above 0)
+    where values are found.
     """
+
+    def sigma_of(share: float, clip: Clip) -> float:
+        """The least noise on an answer with this part of the budget."""
+        mu = part.mu * math.sqrt(share)
+        return _sigma(mu, replace(clip, replaced=part.replaced), max_cases)
+
     found = sum(attribute.found is not None for attribute in attributes)
     # The budget is in mu squared, which adds up over Gaussian answers; shares are parts of it.
     of_pairs = options.structure_share if len(attributes) > 1 else 0.0
@@ -232,23 +244,23 @@ def calibrated(
     of_tables = of_both - of_selection
     selection = None
     if found:
-        sigma = _sigma(mu * math.sqrt(of_selection / found), CLIP, max_cases)
+        sigma = sigma_of(of_selection / found, CLIP)
         # Slightly less than its part, so that rounding does not exceed delta in all.
-        least = least_sum(sigma, delta / found * (1 - 1e-9), max_cases)
+        least = least_sum(sigma, part.delta / found * (1 - 1e-9), max_cases)
         selection = ValueSelection(sigma=sigma, least=least)
     structure = None
     if of_pairs:
-        structure = _sigma(mu * math.sqrt(of_pairs), SPREAD, max_cases)
+        structure = sigma_of(of_pairs, SPREAD)
     start = options.tables_share
     step = None
     if start < 1:
-        of_step = of_tables * (1 - start)
-        step = _sigma(mu * math.sqrt(of_step) * (1 - 1e-12), SPREAD, max_cases)
+        step = sigma_of(of_tables * (1 - start) * _BELOW, MOVED)
     return AttributesHistogramParams(
         attributes=tuple(attributes),
         max_cases=max_cases,
-        norms_sigma=_sigma(mu * math.sqrt(options.norms_share), WHOLE, max_cases),
-        sigma=_sigma(mu * math.sqrt(of_tables * start) * (1 - 1e-12), SPREAD, max_cases),
+        replaced=part.replaced,
+        norms_sigma=sigma_of(options.norms_share, WHOLE),
+        sigma=sigma_of(of_tables * start * _BELOW, SPREAD),
         structure_sigma=structure,
         selection=selection,
         step_sigma=step,
@@ -259,15 +271,21 @@ def answers_event(params: AttributesHistogramParams) -> PrivacyEvent:
     """The answers, in their order."""
     m = params.max_cases
     events: list[PrivacyEvent] = []
+
+    def answer(sigma: float, clip: Clip) -> PrivacyEvent:
+        clip = replace(clip, replaced=params.replaced)
+        return Gaussian(sigma).events(clip, m, None)[0]
+
     if params.selection is not None:
         noise = Gaussian(params.selection.sigma)
         leak = selection_event(noise.selection_delta(params.selection.least, CLIP, m))
-        events += [noise.events(CLIP, m, None)[0], leak] * params.finds
-    events.append(Gaussian(params.norms_sigma).events(WHOLE, m, None)[0])
-    events.append(Gaussian(params.sigma).events(SPREAD, m, None)[0])
-    for sigma in (params.step_sigma, params.structure_sigma):
-        if sigma is not None:
-            events.append(Gaussian(sigma).events(SPREAD, m, None)[0])
+        events += [answer(params.selection.sigma, CLIP), leak] * params.finds
+    events.append(answer(params.norms_sigma, WHOLE))
+    events.append(answer(params.sigma, SPREAD))
+    if params.step_sigma is not None:
+        events.append(answer(params.step_sigma, MOVED))
+    if params.structure_sigma is not None:
+        events.append(answer(params.structure_sigma, SPREAD))
     return Composed(events=tuple(events))
 
 

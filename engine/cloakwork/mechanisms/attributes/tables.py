@@ -24,7 +24,7 @@ from cloakwork.base.arrays import Floats, Ints
 from cloakwork.kernel import Cases, Entries, Gaussian, Kernel, NoisySums, Query
 from cloakwork.mechanisms.attributes.contributions import (
     SIDE_WEIGHT,
-    SPREAD,
+    MOVED,
     UNIT_NORM,
     Contributions,
     TableLayout,
@@ -392,7 +392,7 @@ class GradientStep:
         """The counts, with what the step's answer says of them; ``sigma``: of its noise, in grid
         steps.
         """
-        answer = kernel.sum(self.gradients(), Gaussian(sigma), SPREAD)
+        answer = kernel.sum(self.gradients(), Gaussian(sigma), MOVED)
         corrected = []
         for place, known in enumerate(counted):
             groups, size = known.values.shape
