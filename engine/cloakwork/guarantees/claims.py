@@ -207,9 +207,9 @@ Assumption = Annotated[
 
 
 class ConditionedOn(Frozen):
-    """What a claim over times takes as known, beside the order of events.
+    """What a claim over times or attributes takes as known, beside the order of events.
 
-    ``columns``: every released column that is not computed solely from noised times,
+    ``columns``: every released column that is not computed solely from these, noised,
     ``control-flow`` and ``metadata`` included: attributes by the policy's names in a plan (a glob
     stands for what it matches), by their actual names in a statement. ``window``: when
     cases start, where the noise is scaled to it, or where only such cases are released.
@@ -238,17 +238,25 @@ class NothingElseObservable(Frozen):
     kind: Literal["nothing-else-observable"] = "nothing-else-observable"
 
 
+Covered = Annotated[Names, Field(exclude_if=lambda names: not names)]
+"""The columns of a claim over values, where it is over others than ``timestamps`` alone."""
+
+
 class TimesOnlyThroughNoise(Frozen):
-    """No step lets a raw time reach the release but through the noise of ``mechanisms``."""
+    """No step lets a raw time, or value of ``columns``, reach the release but through the noise of
+    ``mechanisms``.
+    """
 
     kind: Literal["times-only-through-noise"] = "times-only-through-noise"
     mechanisms: Names
+    columns: Covered = ()
 
 
 class OthersReadNoTimes(Frozen):
-    """No step writes another released column from times."""
+    """No step writes another released column from times, or from ``columns``."""
 
     kind: Literal["others-read-no-times"] = "others-read-no-times"
+    columns: Covered = ()
 
 
 class NoiseCosts(Frozen):

@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from cloakwork.base.costs import RARE, Cost, Currency, epsilon_of_advantage, guessing_advantage
 from cloakwork.base.facts import Facts
-from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.quantities import LEAST_EPSILON, MOST_EPSILON, as_number
 from cloakwork.base.text import listed
 from cloakwork.guarantees.base import (
@@ -70,8 +70,8 @@ class DifferentialPrivacy(NoiseGuarantee):
     """The joint distribution of everything observable about ``over`` is (epsilon, delta)-DP.
 
     ``neighbours`` is *unbounded* (one unit's whole contribution added or removed) or *bounded* (one
-    unit's timestamps changed, control flow given). A policy may state ``guessing_advantage``
-    instead of epsilon; it is read as the epsilon that it comes to.
+    unit's timestamps or attribute values changed, control flow given). A policy may state
+    ``guessing_advantage`` instead of epsilon; it is read as the epsilon that it comes to.
     """
 
     model_config = ConfigDict(json_schema_extra=_epsilon_or_advantage)
@@ -93,7 +93,7 @@ class DifferentialPrivacy(NoiseGuarantee):
         Field(
             description=(
                 "unbounded hides whether a unit is in the log, "
-                "bounded hides when its events happened"
+                "bounded hides when its events happened, and which values they have"
             )
         ),
     ] = "unbounded"
@@ -121,9 +121,12 @@ class DifferentialPrivacy(NoiseGuarantee):
         return {**rest, "epsilon": epsilon}
 
     @model_validator(mode="after")
-    def _bounded_is_about_time(self) -> "DifferentialPrivacy":
-        if self.neighbours == "bounded" and self.over != (TIMESTAMPS,):
-            raise ValueError("bounded neighbours are defined for over: [timestamps] only")
+    def _bounded_is_about_values(self) -> "DifferentialPrivacy":
+        if self.neighbours == "bounded" and {CONTROL_FLOW, METADATA} & set(self.over):
+            raise ValueError(
+                "bounded neighbours have the same events in the same order: "
+                "they are defined for over: timestamps and attributes"
+            )
         return self
 
     def sentence(self) -> str:
@@ -132,9 +135,9 @@ class DifferentialPrivacy(NoiseGuarantee):
         apart = f" (apart from probability {self.delta:g})" if self.delta else ""
         if self.neighbours == "bounded":
             return (
-                f"Changing when the events of one protected unit happened, but not which events "
+                f"Changing {self._what_changes('one protected unit')}, but not which events "
                 f"they were, changes the probability of any release by at most {factor}{apart}: "
-                f"differential privacy over {listed(self.over)}, "
+                f"differential privacy over {listed_briefly(self.over)}, "
                 f"given the order of events and every other released column."
             )
         covered, still_told = listed(self.over), ""
@@ -155,7 +158,7 @@ class DifferentialPrivacy(NoiseGuarantee):
         strength = f"epsilon {self.epsilon:g}" + (f", delta {self.delta:g}" if self.delta else "")
         if self.neighbours == "bounded":
             return (
-                f"when the events of one {who} happened can hardly be told: no outcome is more "
+                f"{self._what_changes(f'one {who}')} can hardly be told: no outcome is more "
                 f"than {times_text(self.epsilon)} as likely ({strength})"
             )
         # Rounded up to a tenth of a point: the line may not claim more than the guarantee.
@@ -166,9 +169,18 @@ class DifferentialPrivacy(NoiseGuarantee):
             guess = f"for the log as a whole, a guess whether one {who} is in it"
         return f"{guess} gains at most {points:g} percentage points{rarely} ({strength})"
 
+    def _what_changes(self, who: str) -> str:
+        """What differs between bounded neighbours."""
+        attributes = tuple(name for name in self.over if name != TIMESTAMPS)
+        values = f"the values of {listed_briefly(attributes)}"
+        if TIMESTAMPS not in self.over:
+            return f"{values} that the events of {who} have"
+        happened = f"when the events of {who} happened"
+        return f"{happened} and {values} that they have" if attributes else happened
+
     def derive(self, flow: Flow) -> Derived | Underived:
         """Between unbounded neighbours, no raw value reaches any released column except through
-        charged noise (rules 1 to 3); between bounded ones, no raw time does (rule 4).
+        charged noise (rules 1 to 3); between bounded ones, no covered one does (rule 4).
         """
         if self.neighbours == "bounded":
             return derive_given_columns(self, flow)
@@ -257,9 +269,12 @@ class DifferentialPrivacy(NoiseGuarantee):
             return (
                 "two logs that differ by everything that one protected unit contributes (unbounded)"
             )
+        attributes = tuple(name for name in self.over if name != TIMESTAMPS)
+        differing = ["times"] if TIMESTAMPS in self.over else []
+        differing += [f"values of {listed_briefly(attributes)}"] if attributes else []
         return (
-            "two logs with the same order of events that differ in the times of one protected "
-            "unit only (bounded)"
+            f"two logs with the same order of events that differ in the {' and '.join(differing)} "
+            "of one protected unit only (bounded)"
         )
 
     def price(self) -> GuaranteePrice:
@@ -275,10 +290,11 @@ class DifferentialPrivacy(NoiseGuarantee):
         return self.neighbours == "unbounded"
 
     def takes_columns_as_known(self) -> bool:
-        """Between bounded neighbours, which have all but their times in common."""
+        """Between bounded neighbours, which have all but covered values in common."""
         return self.neighbours == "bounded"
 
     def caveats(self, release: ReleaseOutline) -> Iterator[GuaranteeCaveat]:
         """Between bounded neighbours, what other columns reveal of times."""
-        if self.takes_columns_as_known() and release.beside_times:
-            yield MayRevealTimes(columns=release.beside_times)
+        known = tuple(name for name in release.beside_times if name not in self.over)
+        if self.takes_columns_as_known() and TIMESTAMPS in self.over and known:
+            yield MayRevealTimes(columns=known)

@@ -9,10 +9,12 @@ from cloakwork.accounting.events import cost, naive
 from cloakwork.base.costs import Currency
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import TIMESTAMPS
+from cloakwork.base.text import listed
 from cloakwork.guarantees.base import NoiseGuarantee
 from cloakwork.guarantees.claims import (
     Assumption,
     ConditionedOn,
+    DomainsDeclared,
     GapsAtMost,
     NoiseCosts,
     OthersReadNoTimes,
@@ -32,31 +34,31 @@ from cloakwork.guarantees.flow import (
 
 
 def derive_given_columns(goal: NoiseGuarantee, flow: Flow) -> Derived | Underived:
-    """Raw times reach nothing but through charged noise; whatever else is released is taken as
-    known (rule 4 of ``docs/guarantees.md``).
+    """Raw times, and raw values of covered attributes, reach nothing but through charged noise;
+    whatever else is released is taken as known (rule 4 of ``docs/guarantees.md``).
     """
-    if goal.over != (TIMESTAMPS,):
-        return Underived((f"this version derives {goal.kind} over timestamps only",))
-    if TIMESTAMPS not in flow.columns or TIMESTAMPS not in flow.released:
-        return Underived(("no timestamps are released",))
-    used = flow.columns[TIMESTAMPS].measured
+    covered = frozenset(goal.over)
+    lacking = [name for name in goal.over if name not in flow.columns or name not in flow.released]
+    if lacking:
+        return Underived((f"no {listed(lacking)} are released",))
+    used = frozenset[int]().union(*(flow.columns[name].measured for name in covered))
     steps = [flow.steps[index] for index in sorted(used)]
     # Noise for a unit more or less: with other times it is one less and one more.
     measured_twice = [
         f"{step.mechanism} draws noise for one unit more or less: "
-        "other times of a unit would change what it measures twice"
+        "other values of a unit would change what it measures twice"
         for step in steps
         if step.lineage.generates or (step.lineage.enriches and not step.lineage.is_given_flow)
     ]
     causes = (
-        *_raw_times(flow),
+        *_raw_values(covered, flow),
         *measured_twice,
         *unproved_causes(used, flow),
         *budget_causes(goal, flow),
     )
     if causes:
         return Underived(causes)
-    # Metric privacy speaks of one time of one event, differential privacy of a unit's times.
+    # Metric privacy speaks of one time of one event, differential privacy of a unit's values.
     currency = goal.price().currency
     protected: Iterable[Assumption] = unit_assumptions(flow.facts)
     if currency == "metric":
@@ -64,39 +66,64 @@ def derive_given_columns(goal: NoiseGuarantee, flow: Flow) -> Derived | Underive
     return derived_at_cost(
         goal,
         flow,
-        (TimesOnlyThroughNoise(mechanisms=flow.names_of(used)), OthersReadNoTimes()),
-        (*protected, *time_assumptions(currency, flow.facts)),
-        given=_conditioning_columns(currency, flow),
+        _reasons(covered, flow.names_of(used)),
+        (*protected, *_public_values(covered, currency, flow.facts)),
+        given=_conditioning_columns(covered, used, currency, flow),
     )
 
 
-def _raw_times(flow: Flow) -> Iterator[str]:
+def _reasons(covered: frozenset[str], mechanisms: tuple[str, ...]) -> tuple[Reason, ...]:
+    """Why it holds, in terms of times, or of all covered columns where there are others."""
+    columns = () if covered == {TIMESTAMPS} else tuple(sorted(covered))
+    return (
+        TimesOnlyThroughNoise(mechanisms=mechanisms, columns=columns),
+        OthersReadNoTimes(columns=columns),
+    )
+
+
+def _public_values(
+    covered: frozenset[str],
+    currency: Currency,
+    facts: Facts,
+) -> Iterator[Assumption]:
+    """What is taken as public of the covered columns."""
+    if TIMESTAMPS in covered:
+        yield from time_assumptions(currency, facts)
+    attributes = tuple(sorted(covered - {TIMESTAMPS}))
+    if attributes:
+        yield DomainsDeclared(attributes=attributes)
+
+
+def _raw_values(covered: frozenset[str], flow: Flow) -> Iterator[str]:
     columns = flow.columns
-    times = columns[TIMESTAMPS]
-    if TIMESTAMPS in times.raw or not times.measured:
-        yield "raw timestamps would reach the released ones without noise"
-    # What else is released must not be made of raw times either.
-    for column in sorted(flow.released - {TIMESTAMPS}):
-        if column in columns and TIMESTAMPS in columns[column].raw:
+    for name in sorted(covered):
+        if covered & columns[name].raw or not columns[name].measured:
+            yield f"raw {name} would reach the released ones without noise"
+    # What else is released must not be made of raw values either.
+    for column in sorted(flow.released - covered):
+        read = sorted(covered & columns[column].raw) if column in columns else []
+        if read:
             writer = flow.writer_of(column)
             by = "the source" if writer is None else writer.mechanism
-            yield (
-                f"{by} reads timestamps otherwise than through the order of events, "
-                f"and writes {column}"
-            )
+            how = " otherwise than through the order of events" if TIMESTAMPS in read else ""
+            yield f"{by} reads {listed(read)}{how}, and writes {column}"
 
 
-def _conditioning_columns(currency: Currency, flow: Flow) -> ConditionedOn:
-    """All that is released beside the times, unless it is made of noised times alone.
+def _conditioning_columns(
+    covered: frozenset[str],
+    noised: frozenset[int],
+    currency: Currency,
+    flow: Flow,
+) -> ConditionedOn:
+    """All that is released beside the covered columns, unless it is made of these, noised, alone.
 
     What a column looks like decides nothing: a counter, a day or a pseudonym of a clock may tell
     every time.
     """
     columns = flow.columns
-    noised = columns[TIMESTAMPS].measured
     known = (
         column
-        for column in flow.released - {TIMESTAMPS}
+        for column in flow.released - covered
         if column not in columns or columns[column].raw or not columns[column].measured <= noised
     )
     # Other times of a case may put it into another window, and it would be gone from this one.

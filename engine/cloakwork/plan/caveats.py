@@ -48,7 +48,10 @@ def add_caveats(draft: Draft) -> Draft:
 
 def _caveats_of_goals(draft: Draft) -> Iterator[Caveat]:
     policy = draft.policy
-    on_values = (goal for goal in draft.goals if goal.bounds_values)
+    # Through noise, a value tells as little of a group as of one unit.
+    on_values = (
+        goal for goal in draft.goals if goal.bounds_values or goal.takes_columns_as_known()
+    )
     bounded = frozenset(column for goal in on_values for column in goal.over)
     # Sensitive attributes that are released and that no guarantee about values covers.
     sensitive = []

@@ -30,6 +30,7 @@ from cloakwork.plan.treatments import (
     generalise_quasi_identifiers,
     treat_attributes,
 )
+from cloakwork.policy.model import Mechanisms
 
 
 def bound_contributions(draft: Draft) -> Draft:
@@ -84,8 +85,9 @@ def _choose(index: int, left: Guarantee, goal: Guarantee, draft: Draft) -> Mecha
     if not isinstance(left, DifferentialPrivacy) or not is_joint(left):
         return alone
     assert isinstance(goal, DifferentialPrivacy)  # noqa: S101 - of the kind of what is left
-    # One mechanism for the whole goal comes before several that share it.
-    if alone.steps and not left.takes_columns_as_known():
+    # One mechanism for the whole goal comes before several that share it; drawn values err less
+    # than noise on each one, but who names that gets it.
+    if alone.steps and not (left.takes_columns_as_known() and _is_unnamed(alone, allowed)):
         return alone
     terms = JointTerms(
         goal=left,
@@ -96,7 +98,15 @@ def _choose(index: int, left: Guarantee, goal: Guarantee, draft: Draft) -> Mecha
         profiled=None if draft.profile is None else draft.profile.params.event(),
         in_all=Cost(epsilon=goal.epsilon, delta=goal.delta),
     )
-    return choose_parts(index, terms, alone.considered)
+    drawn = choose_parts(index, terms, alone.considered)
+    if drawn.steps or not alone.steps:
+        return drawn
+    return alone
+
+
+def _is_unnamed(choice: MechanismChoice, allowed: Mechanisms) -> bool:
+    """Whether the policy prefers no mechanism of the choice by its name."""
+    return not {step.mechanism for step in choice.steps} & set(allowed.prefer)
 
 
 def order_steps(draft: Draft) -> Draft:

@@ -45,11 +45,13 @@ def claim_sentence(guarantee: Guarantee, given: ConditionedOn | None) -> str:
     if given.window is not None:
         start, end = given.window.start, given.window.end
         declared = f", the window from {start:%Y-%m-%d} to {end:%Y-%m-%d}"
+    over_times = set(guarantee.over) <= {TIMESTAMPS}
+    noised = "noised times" if over_times else "what is drawn through noise"
     said += (
         f" Taken as known: the order of events{declared}, and every released column "
-        f"that is not computed from noised times alone ({', '.join(given.columns)})."
+        f"that is not computed from {noised} alone ({', '.join(given.columns)})."
     )
-    if others := possible_time_attributes(given):
+    if (others := possible_time_attributes(given)) and TIMESTAMPS in guarantee.over:
         said += f" Whoever can read times off {listed(quoted(others), 'or')} learns those times."
     return said
 
@@ -106,14 +108,15 @@ def reason_in_words(reason: Reason) -> str:
                 "case ids are new and random, cases come in random order, "
                 "and no step stops because of what the log holds"
             )
-        case claims.TimesOnlyThroughNoise(mechanisms=names):
+        case claims.TimesOnlyThroughNoise(mechanisms=names, columns=covered):
+            value = f"raw value of {listed(quoted(covered))}" if covered else "raw time"
             return (
-                "no step lets a raw time reach the release "
+                f"no step lets a {value} reach the release "
                 f"except through the noise of {listed(names)}"
             )
-        case claims.OthersReadNoTimes():
+        case claims.OthersReadNoTimes(columns=covered):
             return (
-                "no step makes another released column from times, "
+                f"no step makes another released column from {listed(covered) or 'times'}, "
                 "except through the order of events"
             )
         case claims.NoiseCosts(cost=cost):

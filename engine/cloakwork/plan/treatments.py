@@ -114,6 +114,10 @@ def fill_inserted_events(draft: Draft) -> Draft:
         return draft
     attributes = draft.released - {CONTROL_FLOW, TIMESTAMPS, METADATA}
     columns = {column for column in attributes if not column.startswith(CASE_PREFIX)}
+    # Every event is given those that are drawn anew.
+    for step in draft.steps:
+        if step.lineage.is_given_flow:
+            columns -= step.lineage.writes
     # Times that a step writes anew need none filled in.
     times_written = any(TIMESTAMPS in step.lineage.writes for step in draft.steps)
     raw_times = TIMESTAMPS in draft.released and not times_written

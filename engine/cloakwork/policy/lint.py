@@ -48,7 +48,11 @@ def purpose_not_stated(policy: Policy) -> Iterator[Advice]:
 
 def values_in_groups(policy: Policy) -> Iterator[Advice]:
     """k-anonymity alone says nothing about values."""
-    on_values = [goal for goal in policy.spec.guarantees if goal.bounds_values]
+    on_values = [
+        goal
+        for goal in policy.spec.guarantees
+        if goal.bounds_values or goal.takes_columns_as_known()
+    ]
     bounded = {name for goal in on_values for name in goal.over}
     if not any(isinstance(goal, KAnonymity) for goal in policy.spec.guarantees):
         return
@@ -252,11 +256,14 @@ def clocks_beside_noised_times(policy: Policy) -> Iterator[Advice]:
     """A claim over timestamps takes whatever else is released as known; only the author can tell
     what a column tells.
     """
-    if not any(goal.takes_columns_as_known() for goal in policy.spec.guarantees):
+    given = [goal for goal in policy.spec.guarantees if goal.takes_columns_as_known()]
+    if not given:
         return
+    noised = {name for goal in given for name in goal.over}
     for name, rule in policy.spec.attributes.items():
         if (
             is_released(policy, name)
+            and name not in noised
             and rule.role not in ("control-flow", "timestamp")
             and name != CASE_ID
         ):

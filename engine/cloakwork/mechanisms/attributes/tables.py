@@ -23,8 +23,8 @@ import numpy as np
 from cloakwork.base.arrays import Floats, Ints
 from cloakwork.kernel import Cases, Entries, Gaussian, Kernel, NoisySums, Query
 from cloakwork.mechanisms.attributes.contributions import (
-    SIDE_WEIGHT,
     MOVED,
+    SIDE_WEIGHT,
     UNIT_NORM,
     Contributions,
     TableLayout,
