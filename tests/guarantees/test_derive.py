@@ -326,6 +326,74 @@ def test_claims_on_times(steps: list[Step], cause: str) -> None:
     assert bool(cause) == bool(found)
 
 
+GIVEN = DP.model_copy(
+    update={"epsilon": 1.5, "over": ("timestamps", "Age"), "neighbours": "bounded"},
+)
+
+
+def drawn(*written: str, **more: object) -> Step:
+    """A step that draws columns on a flow that is taken as known."""
+    return enriched(*written, **({"measures": set(written), "goals": (1,)} | more))
+
+
+def test_values_drawn_on_a_known_flow() -> None:
+    """k-anonymity first, then times and values drawn anew: the second claim takes the flow and what
+    else is released as known, and neither times nor values.
+    """
+    released = {"timestamps", "Age", "ward"}
+    steps = [kanon(), drawn("timestamps"), drawn("Age")]
+    derivation = derive([KANON, GIVEN], steps, released, Facts())
+    assert derivation.causes == ()
+    claim = derivation.claims[1]
+    assert claim.given == ConditionedOn(columns=("control-flow", "metadata", "ward"))
+    said = [reason.columns for reason in claim.derivation[:2]]
+    assert said == [("Age", "timestamps")] * 2
+    # Both steps are paid for.
+    assert claim.cost.epsilon == pytest.approx(0.5, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("steps", "cause"),
+    [
+        ([kanon(), drawn("timestamps"), drawn("Age")], ""),
+        ([kanon(), drawn("timestamps", "Age")], ""),
+        ([kanon(), drawn("timestamps")], "raw Age would reach the released ones without noise"),
+        # Noise for a unit more or less hides no other values of it.
+        (
+            [kanon(), drawn("timestamps"), enriched("Age", goals=(1,))],
+            "enriched draws noise for one unit more or less",
+        ),
+        ([counts(), drawn("timestamps", "Age")], "counts draws noise for one unit more or less"),
+        # A flow that was made by what is to be hidden.
+        ([kanon(reads={"control-flow", "Age"}), drawn("timestamps", "Age")], "kanon reads Age"),
+        ([kanon(), drawn("timestamps", "Age", reads={"control-flow", "timestamps"})], "raw "),
+        (
+            [kanon(), drawn("timestamps", "Age"), step("w", reads={"Age"}, writes={"ward"})],
+            "",
+        ),
+        (
+            [step("w", reads={"Age"}, writes={"ward"}), kanon(), drawn("timestamps", "Age")],
+            "w reads Age, and writes ward",
+        ),
+        (
+            [kanon(), drawn("timestamps", "Age", event=DiscreteLaplace(scale=0.5))],
+            "more than 1.5",
+        ),
+        ([kanon(), drawn("timestamps", "Age", proof="published")], "only published"),
+    ],
+)
+def test_claims_on_values_drawn_on_a_known_flow(steps: list[Step], cause: str) -> None:
+    found = reasons([KANON, GIVEN], steps, {"timestamps", "Age", "ward"})
+    assert cause in found
+    assert bool(cause) == bool(found)
+
+
+def test_who_takes_the_flow_as_known_gives_no_claim_about_presence() -> None:
+    """Its noise hides values; that somebody's cases are there shows by the flow."""
+    whole = reasons([WHOLE], [kanon(), drawn("timestamps", "Age")], {"timestamps", "Age"})
+    assert "raw control-flow would reach the released timestamps" in whole
+
+
 def test_unconditional_dp_over_times_needs_no_raw_control_flow() -> None:
     """Noise on times that keeps the rows of the log is no DP over times without the control
     flow.

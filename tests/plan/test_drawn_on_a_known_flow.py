@@ -1,0 +1,151 @@
+"""Times and attributes drawn on a k-anonymous control flow: what is planned by itself, what by
+name, and what a release of it shows.
+"""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from cloakwork.base.errors import PlanImpossible
+from cloakwork.log.eventlog import TIMESTAMP
+from cloakwork.log.formats.reading import read_log
+from cloakwork.noise import reproducible
+from cloakwork.plan.planner import make_plan
+from cloakwork.policy.model import Policy
+from cloakwork.run.run import Run
+
+HOSPITAL = "examples/logs/hospital.xes.gz"
+BOUNDED = {
+    "kind": "differential-privacy",
+    "epsilon": 2.0,
+    "delta": 1e-6,
+    "neighbours": "bounded",
+    "over": ["timestamps"],
+}
+
+
+def policy(*, goal=(), attributes=(), assume=(), mechanisms=()) -> Policy:
+    return Policy.model_validate(
+        {
+            "apiVersion": "cloakwork/v1",
+            "kind": "PrivacyPolicy",
+            "metadata": {
+                "name": "drawn",
+                "version": "1.0.0",
+                "owner": "dpo@hospital.example",
+                "purpose": "Study of waiting times",
+                "dataset": "hospital",
+            },
+            "spec": {
+                "unit": "case",
+                "attributes": {
+                    "case:concept:name": {"role": "identifier"},
+                    "concept:name": {"role": "control-flow"},
+                    "time:timestamp": {"role": "timestamp"},
+                    **dict(attributes),
+                    "*": {"treatment": "drop"},
+                },
+                "guarantees": [
+                    {"kind": "k-anonymity", "k": 10, "over": ["control-flow"]},
+                    BOUNDED | dict(goal),
+                ],
+                "assume": {
+                    "window": {"start": "2023-01-01T00:00:00Z", "end": "2025-01-01T00:00:00Z"},
+                    "longest_gap": "90d",
+                    **dict(assume),
+                },
+                "mechanisms": dict(mechanisms),
+                "budget": {"total": {"epsilon": 4.0, "delta": 1e-5}},
+            },
+        }
+    )
+
+
+def mechanisms(plan) -> list[str]:
+    return [step.mechanism for step in plan.steps if 1 in step.goals]
+
+
+AGE = {"case:age": {"role": "quasi-identifier", "range": [0, 120]}}
+WARD = {
+    "department": {
+        "role": "insensitive",
+        "domain": ["Emergency", "Laboratory", "Radiology", "Surgery"],
+    }
+}
+
+
+def test_drawn_times_come_first():
+    """Noise on each time is there for who names it, or where there is no delta."""
+    assert mechanisms(make_plan(policy())) == ["timestamps/histogram"]
+    long = {"longest_case": 20}
+    assert mechanisms(make_plan(policy(assume=long))) == ["timestamps/histogram"]
+    named = policy(assume=long, mechanisms={"prefer": ["timestamps/laplace"]})
+    assert mechanisms(make_plan(named)) == ["timestamps/laplace"]
+    pure = policy(assume=long, goal={"delta": 0.0})
+    assert mechanisms(make_plan(pure)) == ["timestamps/laplace"]
+    denied = policy(assume=long, mechanisms={"deny": ["timestamps/histogram", "*/regression"]})
+    assert mechanisms(make_plan(denied)) == ["timestamps/laplace"]
+    other = policy(mechanisms={"prefer": ["timestamps/regression"]})
+    assert mechanisms(make_plan(other)) == ["timestamps/regression"]
+
+
+def test_attributes_share_the_budget():
+    goal = {"over": ["timestamps", "case:age", "department"]}
+    plan = make_plan(policy(goal=goal, attributes=AGE | WARD))
+    assert mechanisms(plan) == ["timestamps/histogram", "attributes/histogram"]
+    claim = plan.claims[1]
+    assert claim.cost.epsilon <= 2.0
+    assert claim.cost.epsilon == pytest.approx(2.0, rel=1e-2)
+    # What is drawn is neither taken as known nor alike in a group.
+    assert {caveat.kind for caveat in plan.warnings}.isdisjoint({"may-tell-times", "homogeneity"})
+    assert "department" not in claim.given.columns
+    alone = make_plan(
+        policy(
+            goal={"over": ["department"]},
+            attributes=WARD | {"time:timestamp": {"role": "timestamp", "treatment": "drop"}},
+        )
+    )
+    assert mechanisms(alone) == ["attributes/histogram"]
+
+
+def test_values_to_be_found_need_a_domain():
+    """Whose values they are is taken as known, so a threshold hides nobody."""
+    with pytest.raises(PlanImpossible, match="no values are found through noise"):
+        make_plan(
+            policy(
+                goal={"over": ["department"]},
+                attributes={"department": {"role": "insensitive", "find_values": True}},
+            )
+        )
+
+
+@pytest.mark.parametrize("over", [["control-flow", "timestamps"], ["metadata"]])
+def test_the_flow_cannot_be_known_and_hidden(over):
+    with pytest.raises(ValueError, match="same events in the same order"):
+        policy(goal={"over": over})
+
+
+def test_every_event_of_a_release_is_drawn():
+    """Inserted or not: none lacks a time, no time is the source's, and all lie where the policy
+    says.
+    """
+    goal = {"over": ["timestamps", "case:age", "department"]}
+    plan = make_plan(policy(goal=goal, attributes=AGE | WARD))
+    log = read_log(HOSPITAL)
+    release = Run(plan=plan, noise=reproducible(3)).release(log, None)
+    released = release.log
+    times = released.events[TIMESTAMP]
+    assert times.null_count() == 0
+    micros = times.to_physical().to_numpy()
+    inside = np.diff(micros)
+    follows = np.ones(len(micros), np.bool_)
+    follows[released.offsets[:-1]] = False
+    assert (inside[follows[1:]] >= 0).all()
+    starts = times.gather(released.offsets[:-1])
+    assert starts.dt.year().is_in([2023, 2024]).all()
+    # Seconds are kept, so a time of the source would be met by chance alone.
+    known = set(log.events[TIMESTAMP].to_physical().to_list())
+    assert np.mean([each in known for each in micros.tolist()]) < 0.01
+    domain = set(WARD["department"]["domain"])
+    assert set(released.events["department"].cast(pl.String).drop_nulls().unique()) <= domain
+    assert [verdict.holds for verdict in release.verdicts] == [True, True]
