@@ -20,7 +20,7 @@ from cloakwork.guarantees import DifferentialPrivacy, Guarantee
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.aggregates import CaseRows
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
-from cloakwork.mechanisms.base import Gives, Offer
+from cloakwork.mechanisms.base import Gives, Offer, PartOfGoal
 from cloakwork.mechanisms.registry import OfPackage, Package
 from cloakwork.mechanisms.steps import Enrichment, Listed, PublicValues
 from cloakwork.mechanisms.timestamps.histogram import TimestampHistogram
@@ -182,7 +182,7 @@ def test_sums_over_cases_give_no_privacy_between_logs_of_other_times():
 def test_our_own_tables_give_none_either():
     """Steps that no planner made."""
     facts = Facts()
-    params = offered_params(0.1, facts, {})
+    params = offered_params(PartOfGoal((TIMESTAMPS,), 0.1, 0.0), facts, {})
     step = step_of(TimestampHistogram(), params, facts, why="test", goals=(0,))
     found = derive([BOUNDED], [step], {TIMESTAMPS}, facts)
     assert not found.claims

@@ -166,7 +166,7 @@ def test_shares_that_are_summed_wrongly_cost_no_more(monkeypatch: pytest.MonkeyP
     def twin(terms: joint.JointTerms) -> Any:
         found = joint_parts(terms)
         return tuple(
-            joint.Part(each.name, each.columns, each.goal, 4 * each.mu_share**2, each.delta)
+            replace(each, mu_share=4 * each.mu_share**2)
             for each in found
         )
 

@@ -165,7 +165,7 @@ LONG, LONE = 2_000, 2
 def times_answer(table: tables.TableName, max_cases: int) -> Answer:
     found = offered("timestamps/histogram", (TIMESTAMPS,), Facts(), max_cases)
     sigma = found.sigmas[table]  # type: ignore[attr-defined]
-    event = tables.event_of(table, sigma, max_cases)
+    event = tables.event_of(table, sigma, max_cases, replaced=False)
     return Answer(sigma, tables.UNIT_NORM, event, max_cases)
 
 

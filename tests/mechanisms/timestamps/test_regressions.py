@@ -13,7 +13,7 @@ from cloakwork.base.facts import UNIX_EPOCH, Facts, Unit
 from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.kernel import Books, Cases, Column, Columns, Factors, Kernel, Measured
 from cloakwork.kernel.perturb import Grid
-from cloakwork.mechanisms.base import Refusal
+from cloakwork.mechanisms.base import PartOfGoal, Refusal
 from cloakwork.mechanisms.timestamps.bins import Clock, LogBins
 from cloakwork.mechanisms.timestamps.regressions import (
     ACTIVITIES,
@@ -137,12 +137,20 @@ def test_noise_alone_moves_weights_as_far_whatever_a_unit_has(max_cases):
 # What both regressions cost.
 
 
+def times(mu, *, replaced=False):
+    """What a regression is asked to serve."""
+    return PartOfGoal((TIMESTAMPS,), mu, 0.0, replaced)
+
+
+@pytest.mark.parametrize("replaced", [False, True])
 @pytest.mark.parametrize("max_cases", [1, 3])
 @pytest.mark.parametrize("mu", [0.05, 0.5, 2.0])
-def test_all_of_it_costs_mu(mu, max_cases):
-    """Steps and tables compose to one normal number that a unit moves by mu, and no less."""
+def test_all_of_it_costs_mu(mu, max_cases, replaced):
+    """Steps and tables compose to one normal number that a unit moves by mu, and no less; also
+    where its times are replaced, for which noise is larger.
+    """
     facts = Facts(unit=Unit(attribute="case:who", max_cases=max_cases))
-    found = offered_regression(mu, facts, {})
+    found = offered_regression(times(mu, replaced=replaced), facts, {})
     exact, charged = epsilon_of_normal(mu, 1e-5), cost(found.event(), 1e-5).epsilon
     assert exact <= charged * (1 + 1e-6)
     assert charged <= exact * 1.005
@@ -150,15 +158,15 @@ def test_all_of_it_costs_mu(mu, max_cases):
 
 def test_the_steps_have_shares_of_their_own():
     """Of mu squared; the tables have the rest, in proportion."""
-    found = offered_regression(0.3, Facts(), {})
+    found = offered_regression(times(0.3), Facts(), {})
     total = sum(REGRESSION_SHARES.values())
     for steps, name in ((found.gaps, "gaps-by-pair"), (found.durations, "totals")):
         assert steps.mu**2 == pytest.approx(REGRESSION_SHARES[name] / total * 0.3**2, rel=1e-3)
         assert steps.multiplier == pytest.approx(math.sqrt(steps.times) / steps.mu)
-    tables = offered_params(0.3, Facts(), {})
+    tables = offered_params(times(0.3), Facts(), {})
     ratios = {round(sigma / tables.sigmas[name], 4) for name, sigma in found.tables.sigmas.items()}
     assert len(ratios) == 1
-    more = offered_regression(0.3, Facts(), {"shares": {"totals": 0.9}})
+    more = offered_regression(times(0.3), Facts(), {"shares": {"totals": 0.9}})
     assert more.durations.multiplier < found.durations.multiplier
 
 
@@ -173,7 +181,7 @@ def test_the_steps_have_shares_of_their_own():
 def test_refusals(mu, max_cases, shares, reason):
     """Options that the tables do not know, and noise that cannot be drawn: planning goes on."""
     facts = Facts(unit=Unit(attribute="case:who", max_cases=max_cases))
-    refused = offered_regression(mu, facts, {"shares": shares} if shares else {})
+    refused = offered_regression(times(mu), facts, {"shares": shares} if shares else {})
     assert isinstance(refused, Refusal)
     assert reason in refused.reason
 
@@ -312,7 +320,7 @@ def test_it_learns_what_activities_say(kind):
     from an expectation that knows neither.
     """
     cases = cases_of(["ab"] * 100 + ["ac"] * 100, [[0, 60]] * 100 + [[0, 604_800]] * 100)
-    params = offered_regression(20.0, Facts(), {})
+    params = offered_regression(times(20.0), Facts(), {})
     if kind == "gaps":
         steps, model = params.gaps, gaps_of(cases)
         weights = model.trained(steps, kernel_on(cases, steps.event()), cases)
