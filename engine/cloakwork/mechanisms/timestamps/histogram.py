@@ -543,7 +543,8 @@ class TimestampHistogram(GivesTimes[HistogramParams]):
 
     **Sensitivity.** The kernel scales the vector of a case to norm 1 (L2), towards zero, in each
     table: whatever a case looks like, and however long it is, it moves a table by at most 1, a unit
-    of m cases by at most m. In (2) and (3) a case weighs 1 in each group before, spread over its
+    of m cases by at most m; where the control flow is taken as known, and other times take the
+    place of a case's, by the root of 2 times that (``Clip.moved``). In (2) and (3) a case weighs 1 in each group before, spread over its
     occurrences there; in (1) and (5) each occurrence weighs as much, so that the norm is used up.
     Gaps beyond the longest count as such, starts outside the window count at its edge, events
     without a time count for nothing.
@@ -566,7 +567,9 @@ class TimestampHistogram(GivesTimes[HistogramParams]):
     )
     theorem: ClassVar[Theorem] = Theorem(
         "For units of at most m cases (unbounded neighbours): each table is a sum of "
-        "vectors of cases, whose norm (L2) is at most 1, so one unit moves it by at most m; which "
+        "vectors of cases, whose norm (L2) is at most 1, so one unit moves it by at most m; given "
+        "the control flow (bounded neighbours), other times of a unit by at most the root of 2 "
+        "times m, since no number is negative; which "
         "cells are read follows from the released control flow and from answers before. Discrete "
         "Gaussian noise on all of them composes adaptively to the event that is charged; what is "
         "drawn from the noisy tables is post-processing.",

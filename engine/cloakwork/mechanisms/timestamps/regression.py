@@ -144,7 +144,9 @@ class TimestampRegression(GivesTimes[RegressionParams]):
     theorem: ClassVar[Theorem] = Theorem(
         "For units of at most m cases (unbounded neighbours): each table, and each gradient step "
         "on all cases, is a sum of vectors of cases whose norm (L2) is at most the clip, so one "
-        "unit moves it by at most m times that; gradients are computed in floating point, clipped "
+        "unit moves it by at most m times that; given the control flow (bounded neighbours), other "
+        "times of a unit move a table by the root of 2 times that at most, and a step by twice "
+        "that; gradients are computed in floating point, clipped "
         "and summed in integers. Discrete Gaussian noise on all of them composes adaptively to the "
         "event that is charged; what is drawn from tables and weights is post-processing.",
         "Canonne, Kamath, Steinke 2020, theorem 14; Abadi et al. 2016, for gradient steps; Dong, "
