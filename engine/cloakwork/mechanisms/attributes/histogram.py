@@ -116,10 +116,12 @@ class AttributesHistogram(Mechanism[AttributesHistogramParams]):
         "attributes together by at most m (L2), a case's vector having norm at most 1; so do, for "
         "whatever classes, the tables of two attributes, or, where noise would hide these, all "
         "tables again; and, for each attribute whose values are "
-        "found, the sums that they are found by. Discrete Gaussian noise on all of them composes "
-        "adaptively; a value that one unit alone has is found with the charged delta at most; "
-        "which tables are read follows from the "
-        "released control flow, and what is drawn from them is post-processing.",
+        "found, the sums that they are found by; given the control flow (bounded neighbours), "
+        "other values of a unit move each by at most the root of 2 times that, since no number "
+        "is negative. Discrete Gaussian noise on all of them composes adaptively; a value that "
+        "one unit alone has is found with the charged delta at most; which tables are read "
+        "follows from the released control flow, and what is drawn from them is "
+        "post-processing.",
         "Canonne, Kamath, Steinke 2020, theorem 14; Dong, Roth, Su 2022, corollary 3.3; "
         "Desfontaines et al. 2022, for values that are found; Kiefer and "
         "Wolfowitz 1956, for what counts are expected to be without their noise",
@@ -454,10 +456,11 @@ class AttributesRegression(AttributesHistogram):
         "For units of at most m cases (unbounded neighbours): as attributes/histogram, the numbers "
         "of cases by class of norm, the tables of all attributes, those of two attributes and the "
         "sums that values are found by move by at most m; so does each gradient step, whatever "
-        "earlier answers it starts at: a sum of vectors of cases, each clipped to norm 1 (L2) in "
-        "whole grid steps. Discrete Gaussian noise on all of them composes adaptively; a value "
-        "that one unit alone has is found with the charged delta at most; what is drawn from "
-        "counts and steps is post-processing.",
+        "earlier answers it starts at: a sum of vectors of cases, each clipped to norm 1 (L2) "
+        "in whole grid steps; given the control flow (bounded neighbours), other values of a "
+        "unit move a step by twice that at most. Discrete Gaussian noise on all of them "
+        "composes adaptively; a value that one unit alone has is found with the charged delta "
+        "at most; what is drawn from counts and steps is post-processing.",
         "Canonne, Kamath, Steinke 2020, theorem 14; Dong, Roth, Su 2022, corollary 3.3; Abadi et "
         "al. 2016, for gradient steps; Desfontaines et al. 2022, for values that are found",
     )

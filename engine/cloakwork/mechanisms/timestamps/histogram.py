@@ -544,10 +544,10 @@ class TimestampHistogram(GivesTimes[HistogramParams]):
     **Sensitivity.** The kernel scales the vector of a case to norm 1 (L2), towards zero, in each
     table: whatever a case looks like, and however long it is, it moves a table by at most 1, a unit
     of m cases by at most m; where the control flow is taken as known, and other times take the
-    place of a case's, by the root of 2 times that (``Clip.moved``). In (2) and (3) a case weighs 1 in each group before, spread over its
-    occurrences there; in (1) and (5) each occurrence weighs as much, so that the norm is used up.
-    Gaps beyond the longest count as such, starts outside the window count at its edge, events
-    without a time count for nothing.
+    place of a case's, by the root of 2 times that (``Clip.moved``). In (2) and (3) a case weighs 1
+    in each group before, spread over its occurrences there; in (1) and (5) each occurrence weighs
+    as much, so that the norm is used up. Gaps beyond the longest count as such, starts outside the
+    window count at its edge, events without a time count for nothing.
 
     **Edge cases.** Empty log, no times at all, one event a case: the tables hold noise alone, and
     times come out that follow from that; nothing released: no times. The clock of a grid of a day
