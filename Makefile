@@ -10,7 +10,7 @@ BIN := .venv/bin
 # A module is compiled when it is first imported: most of 15,000 never are, and all take most of a minute.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 
-DEMO_POLICY := policies/kanon-dp-timestamps.yaml
+DEMO_POLICY := policies/flow-with-drawn-times.yaml
 DEMO_LOG := examples/logs/hospital.xes.gz
 DEMO_LEDGER := demo-release.db
 DEMO_KEYS := .venv/demo-keys
