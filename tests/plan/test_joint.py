@@ -165,10 +165,7 @@ def test_shares_that_are_summed_wrongly_cost_no_more(monkeypatch: pytest.MonkeyP
 
     def twin(terms: joint.JointTerms) -> Any:
         found = joint_parts(terms)
-        return tuple(
-            replace(each, mu_share=4 * each.mu_share**2)
-            for each in found
-        )
+        return tuple(replace(each, mu_share=4 * each.mu_share**2) for each in found)
 
     monkeypatch.setattr(joint, "_joint_parts", twin)
     found = make_plan(policy_of(**spec()), catalogue=with_toys())
