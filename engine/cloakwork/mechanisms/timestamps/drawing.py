@@ -2,6 +2,7 @@
 times for released cases, drawn from distributions of starts, gaps, totals and hours.
 """
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -13,7 +14,9 @@ from cloakwork.kernel import Randomness
 from cloakwork.mechanisms.timestamps.bins import DAY, MONDAY, WEEK, Clock, LogBins
 
 BELIEVED: Final = 2.5
-"""Sigmas by which a part must differ from what is expected, to be believed in full."""
+"""Sigmas by which a part must differ from what is expected, at least, to be believed in full; more,
+where so many parts are looked at that noise alone would let one differ by as much.
+"""
 
 EMPTY: Final = 1.7
 """Sigmas up to which a half is taken for empty, where what is expected does not fit."""
@@ -53,6 +56,8 @@ def distributions(
     shape = np.full((1, bins), 1 / bins) if expected is None else expected
     # As many bins as halving needs; there is no noise in those that are added.
     added = (0, (1 << depth) - bins)
+    # About the largest of as many normal numbers as there are parts.
+    believed = max(BELIEVED, math.sqrt(2 * math.log(max(1, groups * bins))))
     cells = np.pad(noisy, [(0, 0), added])
     prior = np.pad(np.broadcast_to(shape, noisy.shape), [(0, 0), added])
     real = np.pad(np.ones(bins), added)
@@ -71,6 +76,7 @@ def distributions(
             sigma**2 * sizes,
             total * share,
             None if expected is None else differs,
+            believed,
         )
         both = np.stack([share * left, share * (1 - left)], axis=2)
         share = both.reshape(groups, intervals)
@@ -84,11 +90,13 @@ def _left_part(
     variance: Floats,
     mass: Floats,
     differs: float | None,
+    believed: float,
 ) -> Floats:
     """The part of ``mass`` that falls into the left one of two halves: shape as ``mass``.
 
     ``found`` and ``known``: noisy sums, with their ``variance``, and expected parts of both halves,
-    in turns. ``differs``: as of ``distributions``; None where nothing is expected.
+    in turns. ``differs``: as of ``distributions``; None where nothing is expected. ``believed``:
+    the sigmas by which a part must differ from what is expected, to be believed in full.
     """
     both = known[:, 0::2] + known[:, 1::2]
     expected = np.where(both > 0, known[:, 0::2] / np.where(both > 0, both, 1), 1.0)
@@ -101,7 +109,7 @@ def _left_part(
     by_right = 1 - found[:, 1::2] / usable
     measured = trust * by_left + (1 - trust) * by_right
     error = np.sqrt(left * trust) / usable
-    bound = BELIEVED * error
+    bound = believed * error
     if differs is None:
         is_noise = bound > UNKNOWN
         weight = np.where(is_noise, UNKNOWN**2 / (UNKNOWN**2 + error**2), 1.0)
