@@ -2,17 +2,26 @@
 name, and what a release of it shows.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
 
-from cloakwork.base.errors import PlanImpossible
+from cloakwork.base.errors import PlanImpossible, PlanUnsound
+from cloakwork.base.facts import Facts
+from cloakwork.engines.measured import released_cases
+from cloakwork.engines.memory import MemoryEngine
 from cloakwork.log.eventlog import TIMESTAMP
 from cloakwork.log.formats.reading import read_log
+from cloakwork.mechanisms.base import PartOfGoal
+from cloakwork.mechanisms.timestamps.histogram import TimestampHistogram
 from cloakwork.noise import reproducible
 from cloakwork.plan.planner import make_plan
 from cloakwork.policy.model import Policy
 from cloakwork.run.run import Run
+from cloakwork.run.steps import GrantedStep
+from cloakwork.testing.contract_logs import log_of
 
 HOSPITAL = "examples/logs/hospital.xes.gz"
 BOUNDED = {
@@ -85,8 +94,52 @@ def test_drawn_times_come_first():
     assert mechanisms(make_plan(pure)) == ["timestamps/laplace"]
     denied = policy(assume=long, mechanisms={"deny": ["timestamps/histogram", "*/regression"]})
     assert mechanisms(make_plan(denied)) == ["timestamps/laplace"]
+    both = policy(
+        assume=long, mechanisms={"prefer": ["timestamps/histogram", "timestamps/laplace"]}
+    )
+    assert mechanisms(make_plan(both)) == ["timestamps/histogram"]
+    (passed,) = (
+        each
+        for each in make_plan(policy(assume=long)).considered
+        if each.mechanism == "timestamps/laplace" and each.kind != "never"
+    )
+    assert "it adds noise of scale" in passed.reason
     other = policy(mechanisms={"prefer": ["timestamps/regression"]})
     assert mechanisms(make_plan(other)) == ["timestamps/regression"]
+
+
+@pytest.mark.parametrize("name", ["timestamps/histogram", "timestamps/laplace"])
+def test_wrong_options_are_not_passed_over(name):
+    """Whoever sets options of a mechanism means it: another one would hide that it cannot."""
+    wrong = {"parameters": {name: {"shares": {"bogus": 1}}}}
+    with pytest.raises(PlanImpossible, match=name):
+        make_plan(policy(assume={"longest_case": 20}, mechanisms=wrong))
+
+
+def test_a_step_that_is_charged_for_presence_is_not_answered_on_a_known_flow():
+    """The kernel goes by the lineage, and by what a question really bounds, whatever the mechanism
+    lists: noise for a unit more or less is too little where its times are others.
+    """
+    part = PartOfGoal(("timestamps",), 0.5, 0.0, replaced=True)
+    mechanism, facts = TimestampHistogram(), Facts()
+    honest = mechanism.offer_part(part, facts, {}).params
+    step = GrantedStep.of(mechanism, honest, facts)
+    cheap = honest.model_copy(update={"replaced": False}).event()
+    log = log_of([["a", "b"]] * 5)
+    seen = step.look(log, MemoryEngine(), reproducible(1))
+    cases = released_cases(log, ["control-flow"])
+    step.enrich(seen, reproducible(1), cases)
+    broken = replace(step, kind=replace(step.kind, event=cheap))
+    with pytest.raises(PlanUnsound, match="does not list"):
+        broken.enrich(seen, reproducible(1), cases)
+
+
+def test_a_drawn_value_is_treated_as_the_policy_says():
+    """Bands are made of drawn ages, not ages of bands."""
+    bands = {"case:age": {**AGE["case:age"], "treatment": "generalise", "bins": [0, 40, 120]}}
+    plan = make_plan(policy(goal={"over": ["timestamps", "case:age"]}, attributes=bands))
+    order = [step.mechanism for step in plan.steps]
+    assert order.index("attributes/histogram") < order.index("attributes/redact")
 
 
 def test_attributes_share_the_budget():

@@ -30,7 +30,6 @@ from cloakwork.plan.treatments import (
     generalise_quasi_identifiers,
     treat_attributes,
 )
-from cloakwork.policy.model import Mechanisms
 
 
 def bound_contributions(draft: Draft) -> Draft:
@@ -85,9 +84,17 @@ def _choose(index: int, left: Guarantee, goal: Guarantee, draft: Draft) -> Mecha
     if not isinstance(left, DifferentialPrivacy) or not is_joint(left):
         return alone
     assert isinstance(goal, DifferentialPrivacy)  # noqa: S101 - of the kind of what is left
-    # One mechanism for the whole goal comes before several that share it; drawn values err less
-    # than noise on each one, but who names that gets it.
-    if alone.steps and not (left.takes_columns_as_known() and _is_unnamed(alone, allowed)):
+    # One mechanism for the whole goal comes before several that share it; but on a flow that is
+    # known, drawn values err less than noise on each one, unless the policy names that first.
+    given = left.takes_columns_as_known()
+    if alone.steps and (not given or _is_named_first(alone.steps[0], draft)):
+        return alone
+    # Options of it that the policy sets wrongly are refused, not passed over.
+    wrongly_set = (
+        each.kind == "misconfigured" and each.mechanism in allowed.parameters
+        for each in alone.considered
+    )
+    if given and any(wrongly_set):
         return alone
     terms = JointTerms(
         goal=left,
@@ -98,15 +105,32 @@ def _choose(index: int, left: Guarantee, goal: Guarantee, draft: Draft) -> Mecha
         profiled=None if draft.profile is None else draft.profile.params.event(),
         in_all=Cost(epsilon=goal.epsilon, delta=goal.delta),
     )
-    drawn = choose_parts(index, terms, alone.considered)
-    if drawn.steps or not alone.steps:
-        return drawn
-    return alone
+    parts = choose_parts(index, terms, alone.considered)
+    if not alone.steps or any(cause.where for cause in parts.causes):
+        return parts
+    if not parts.steps:
+        # What serves parts says there why it does not, rather than that it serves no whole.
+        whole = [each for each in alone.considered if not catalogue[each.mechanism].serves_parts]
+        of_parts = [each for each in parts.considered if catalogue[each.mechanism].serves_parts]
+        return replace(alone, considered=(*whole, *of_parts))
+    passed_over = ConsideredMechanism(
+        goal=left.cited(),
+        mechanism=alone.steps[0].mechanism,
+        kind="other chosen",
+        reason=f"{parts.steps[0].mechanism} comes first; name it under mechanisms.prefer to use "
+        f"it: it {alone.steps[0].why}",
+    )
+    return replace(parts, considered=(*parts.considered, passed_over))
 
 
-def _is_unnamed(choice: MechanismChoice, allowed: Mechanisms) -> bool:
-    """Whether the policy prefers no mechanism of the choice by its name."""
-    return not {step.mechanism for step in choice.steps} & set(allowed.prefer)
+def _is_named_first(step: Step, draft: Draft) -> bool:
+    """Whether ``prefer`` has the name of the step's mechanism, and none that draws before it."""
+    for name in draft.policy.spec.mechanisms.prefer:
+        if name == step.mechanism:
+            return True
+        if name in draft.catalogue and draft.catalogue[name].serves_parts:
+            return False
+    return False
 
 
 def order_steps(draft: Draft) -> Draft:
@@ -128,6 +152,9 @@ def _running_order(step: Step) -> int:
         return 2
     if CONTROL_FLOW in step.lineage.writes:
         return 3
+    # Before what the policy does with drawn values.
+    if step.lineage.is_given_flow:
+        return 4
     if step.lineage.fills:
         return 5
     protects = step.goals and step.lineage.writes - {TIMESTAMPS, METADATA}
