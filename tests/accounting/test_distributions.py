@@ -10,12 +10,14 @@ import pytest
 from cloakwork.accounting import distributions
 from cloakwork.accounting.distributions import (
     Distribution,
-    _cells_of,
+    _losses_of,
     added_up,
     distribution_of,
     epsilon_of_mixture,
     epsilon_of_samples,
+    from_dp_accounting,
     gaussian_distribution,
+    normal_distribution,
 )
 from cloakwork.accounting.events import _epsilon_by_shares, cost, delta_at
 from cloakwork.accounting.gaussians import epsilon_of_normal, mu_of_cost
@@ -271,6 +273,27 @@ def test_they_are_the_same_to_the_last_bit(sigma: float, sensitivity: int, step:
     assert one._lower_loss == other._lower_loss
     assert one._infinity_mass == other._infinity_mass
     assert np.array_equal(one._probs, other._probs)
-    lowest, masses = _cells_of(expected._pmf_remove)
-    assert lowest == one._lower_loss
-    assert np.array_equal(masses, one._probs)
+    losses = _losses_of(expected._pmf_remove, step)
+    assert losses.lowest == one._lower_loss
+    assert np.array_equal(losses.masses, one._probs)
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.5, 0.013])
+@pytest.mark.parametrize("move", [0.02, 0.3, 1.7, 6.0])
+@pytest.mark.parametrize("step", [0.00173, 0.05])
+def test_normal_losses_are_the_same_to_the_last_bit(rate: float, move: float, step: float) -> None:
+    """Whole and sampled, removed and added."""
+    from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
+
+    expected = from_dp_accounting(
+        from_gaussian_mechanism(
+            1 / move, value_discretization_interval=step, sampling_prob=rate, use_connect_dots=True
+        ),
+        step,
+        1,
+    )
+    found = normal_distribution(rate, move, step)
+    assert found.is_symmetric is expected.is_symmetric is (rate == 1)
+    for one, other in ((found.remove, expected.remove), (found.add, expected.add)):
+        assert (one.step, one.lowest, one.infinite) == (other.step, other.lowest, other.infinite)
+        assert np.array_equal(one.masses, other.masses)

@@ -163,7 +163,7 @@ def test_names_are_distinct_lower_case_letters():
         for name in names
     )
     observed = Counter("".join(names)).values()
-    assert p_value(observed, 20_000 * keyed.NAME_LENGTH, [1 / 26] * 26) > FALSE_ALARM
+    assert p_value([*observed], 20_000 * keyed.NAME_LENGTH, [1 / 26] * 26) > FALSE_ALARM
     assert secret().stream().names(Addresses.of_cases(np.arange(0))) == []
 
 

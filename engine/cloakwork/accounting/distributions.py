@@ -252,29 +252,21 @@ def from_dp_accounting(
     ``summands``: of how many terms it sums its cumulative distribution. ``certain``: what is
     charged as a loss without bound on top.
     """
-    remove = _with_rounding_margin(found._pmf_remove, step, summands, certain)
+    remove = _with_rounding_margin(_losses_of(found._pmf_remove, step), summands, certain)
     if found._pmf_add is found._pmf_remove:
         return Distribution(remove, remove, is_symmetric=True)
-    add = _with_rounding_margin(found._pmf_add, step, summands, certain)
+    add = _with_rounding_margin(_losses_of(found._pmf_add, step), summands, certain)
     return Distribution(remove, add)
 
 
 def _with_rounding_margin(
-    pmf: Any,
-    step: float,
+    found: LossDistribution,
     summands: int,
-    certain: float,
+    certain: float = 0.0,
 ) -> LossDistribution:
     """One direction, raised as docs/decisions/06 derives it."""
-    lowest, probabilities = _cells_of(pmf)
-    masses = np.maximum(probabilities, 0.0)
-    found = LossDistribution(
-        step,
-        lowest,
-        masses,
-        float(pmf._infinity_mass),
-    )
-    size = len(masses)
+    step = found.step
+    size = len(found.masses)
     farthest = float(np.abs(found.losses).max())
     cells = max(1, min(size // 8, math.ceil(1 / step)))
     # How far a cumulative probability can be off, relatively, in units of round-off.
@@ -285,29 +277,21 @@ def _with_rounding_margin(
     # What lies beyond the reach of a Gaussian's sums, before the move and after it.
     cut_off = 2e-30 if summands > 1 else 0.0
     infinite = min(1.0, found.infinite * (1 + 1e-12) + certain + cut_off)
-    return LossDistribution(step, found.lowest, masses, infinite).with_margin(share, cells)
+    return replace(found, infinite=infinite).with_margin(share, cells)
 
 
-def _cells_of(pmf: Any) -> tuple[int, Floats]:
-    """The least loss, in steps, and the mass of each cell from there on: as of ``to_dense_pmf``,
-    which asks for the cells of a sparse one by one.
-    """
+def _losses_of(pmf: Any, step: float) -> LossDistribution:
+    """As of ``to_dense_pmf``, which asks for the cells of a sparse one by one."""
+    infinite = float(pmf._infinity_mass)
     sparse = getattr(pmf, "_loss_probs", None)
     if sparse is None:
-        return int(pmf._lower_loss), np.asarray(pmf._probs, np.float64)
-    places = np.fromiter(
-        sparse.keys(),
-        np.int64,
-        len(sparse),
-    )
+        masses = np.maximum(np.asarray(pmf._probs, np.float64), 0.0)
+        return LossDistribution(step, int(pmf._lower_loss), masses, infinite)
+    places = np.fromiter(sparse.keys(), np.int64, len(sparse))
     lowest = int(places.min())
     masses = np.zeros(int(places.max()) - lowest + 1)
-    masses[places - lowest] = np.fromiter(
-        sparse.values(),
-        np.float64,
-        len(sparse),
-    )
-    return lowest, masses
+    masses[places - lowest] = np.fromiter(sparse.values(), np.float64, len(sparse))
+    return LossDistribution(step, lowest, np.maximum(masses, 0.0), infinite)
 
 
 def _common_step(leaves: LeafCounts) -> float:
@@ -488,17 +472,68 @@ def normal_distribution(
     step: float,
 ) -> Distribution:
     """The losses of a sample at ``rate`` with normal noise of deviation 1 on a number that a unit
-    moves by ``move``, discretised to ``step``.
+    moves by ``move``, discretised to ``step``: what ``dp_accounting``'s ``from_gaussian_mechanism``
+    gives, all grid points at once.
     """
-    from dp_accounting.pld import privacy_loss_distribution as pld
+    from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
 
-    normal = pld.from_gaussian_mechanism(
-        1 / move,
-        value_discretization_interval=step,
-        sampling_prob=rate,
-        use_connect_dots=True,
-    )
-    return from_dp_accounting(normal, step, 1)
+    def discretised(direction: Any) -> LossDistribution:
+        noise = GaussianPrivacyLoss(1 / move, sampling_prob=rate, adjacency_type=direction)
+        bounds = noise.connect_dots_bounds()
+        first = math.floor(bounds.epsilon_lower / step)
+        last = math.ceil(bounds.epsilon_upper / step)
+        deltas = _deltas_of_normal(noise, np.arange(first, last + 1) * step)
+        return _with_rounding_margin(_dots_connected(step, first, deltas), 1)
+
+    remove = discretised(AdjacencyType.REMOVE)
+    if rate == 1:
+        return Distribution(remove, remove, is_symmetric=True)
+    return Distribution(remove, discretised(AdjacencyType.ADD))
+
+
+def _dots_connected(step: float, first: int, deltas: Floats) -> LossDistribution:
+    """The losses whose delta at each grid point from ``first`` on is that of ``deltas``, and at
+    every epsilon between them at least the true one (Doroshenko et al. 2022, algorithm 1).
+    """
+    falls = -np.diff(np.minimum.accumulate(deltas))
+    masses = np.empty(len(deltas))
+    masses[0] = 1 - deltas[0] - falls[0] / math.expm1(step)
+    masses[1:-1] = (falls[:-1] * math.exp(step) - falls[1:]) / math.expm1(step)
+    masses[-1] = -falls[-1] / math.expm1(-step)
+    return LossDistribution(step, first, np.maximum(masses, 0.0), float(deltas[-1]))
+
+
+def _deltas_of_normal(noise: Any, epsilons: Floats) -> Floats:
+    """Delta at each of ``epsilons`` of a ``GaussianPrivacyLoss``, as its ``get_delta_for_epsilon``
+    finds them one by one.
+    """
+    from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType
+
+    rate = noise.sampling_prob
+    is_added = noise.adjacency_type == AdjacencyType.ADD
+    losses = -epsilons if is_added else epsilons
+    # Losses of a sample lie above log(1 - rate) where the unit is removed, below its negative where
+    # it is added.
+    is_reached = np.full(len(losses), True)
+    if rate < 1:
+        is_reached = losses > math.log1p(-rate)
+        reached = losses[is_reached]
+        # The loss of the noise itself: log(1 + (exp(loss) - 1) / rate).
+        logarithm = reached + np.log(1 / rate)
+        share = np.exp(np.minimum(np.log(1 / rate - 1) - logarithm, 0.0))
+        with np.errstate(divide="ignore"):
+            inner = logarithm + np.log1p(-share)
+        losses = np.where(reached == 0, np.log(1 / rate + (1 - 1 / rate)), inner)
+    if is_added:
+        losses = -losses
+    # Where the noise has that loss: it falls from left to right.
+    at = -0.5 * noise.sensitivity - losses * noise.standard_deviation**2 / noise.sensitivity
+    if is_added:
+        at = noise.sensitivity + at
+    deltas = np.zeros(len(epsilons)) if is_added else -np.expm1(epsilons)
+    below = np.exp(epsilons[is_reached] + noise.mu_lower_log_cdf(at))
+    deltas[is_reached] = noise.mu_upper_cdf(at) - below
+    return np.asarray(np.clip(deltas, 0, 1), np.float64)
 
 
 def added_up(leaves: LeafCounts) -> tuple[LeafCounts, float, float]:

@@ -16,6 +16,7 @@ negative, so it is an upper bound, too. The derivation of each constant is in do
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -38,7 +39,7 @@ _TAILS: Final = (1e-7, 1e-17)
 """Tail masses on which the tilts aim."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LossDistribution:
     """Cell i holds a mass of at least that of the losses ``(lowest + i) * step``; ``infinite``:
     mass without any bound.
@@ -49,12 +50,12 @@ class LossDistribution:
     masses: Floats
     infinite: float
 
-    @property
+    @cached_property
     def losses(self) -> Floats:
         """The loss of each cell, in nats."""
         return np.asarray((self.lowest + np.arange(len(self.masses))) * self.step, np.float64)
 
-    @property
+    @cached_property
     def variance(self) -> float:
         """Of the losses that have a bound; 0 without mass."""
         total = float(self.masses.sum())
@@ -100,13 +101,11 @@ class LossDistribution:
         weighted = weights * self.masses[above]
         return min(1.0, (self.infinite + float(weighted.sum())) * (1 + 1e-12))
 
-    def epsilon_at(self, delta: float) -> float:
-        """The least epsilon >= 0 at which delta is proved to be at most ``delta``; infinite when
-        there is none.
+    @cached_property
+    def _positive(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """The losses above 0; bounds of the mass from each on, from above, and of the same times
+        exp(-loss), from below; and delta just below each.
         """
-        if self.infinite > delta:
-            return math.inf
-        # Cells of losses up to 0 never count: epsilon is not below 0.
         first = max(0, 1 - self.lowest)
         losses = self.losses[first:]
         masses = self.masses[first:]
@@ -116,13 +115,23 @@ class LossDistribution:
         weighted_above = np.cumsum((masses * np.exp(-losses))[::-1])[::-1]
         upper = (mass_above * (1 + slack)) + self.infinite
         lower = weighted_above * (1 - slack)
-        if not len(masses) or upper[0] - lower[0] <= delta:
+        # Just below a loss, its cell counts and all above it. 700: beyond, exp overflows.
+        deltas = upper - np.exp(np.minimum(losses, 700.0)) * lower
+        return losses, upper, lower, deltas
+
+    def epsilon_at(self, delta: float) -> float:
+        """The least epsilon >= 0 at which delta is proved to be at most ``delta``; infinite when
+        there is none.
+        """
+        if self.infinite > delta:
+            return math.inf
+        # Losses up to 0 never count: epsilon is not below 0.
+        losses, upper, lower, deltas = self._positive
+        if not len(losses) or upper[0] - lower[0] <= delta:
             return 0.0
-        # Delta just below a cell's loss counts that cell and all above it. 700: beyond, exp
-        # overflows.
-        over = upper - np.exp(np.minimum(losses, 700.0)) * lower > delta
-        last = int(np.flatnonzero(over)[-1]) if over.any() else -1
-        if last + 1 >= len(masses):
+        over = np.flatnonzero(deltas > delta)
+        last = int(over[-1]) if len(over) else -1
+        if last + 1 >= len(losses):
             return float(losses[-1])
         # Between two cells delta is upper - exp(epsilon) lower: solved for epsilon.
         edge = float(losses[last + 1])
@@ -189,13 +198,13 @@ def _log_moment(
     """The logarithm of ``E[exp(order * loss)]`` over the finite losses, an upper bound."""
     if not len(losses):
         return -math.inf
-    exponents = order * losses
-    # Relative to the largest term, so that nothing overflows.
-    largest = float(exponents.max())
-    total = float((np.exp(exponents - largest) * masses).sum())
+    # Relative to the largest term, so that nothing overflows. Losses ascend.
+    ends = order * float(losses[0]), order * float(losses[-1])
+    largest = max(ends)
+    total = float((np.exp(order * losses - largest) * masses).sum())
     if total <= 0:
         return -math.inf
-    error = (len(masses) + 8 + 4 * float(np.abs(exponents).max())) * _U
+    error = (len(masses) + 8 + 4 * max(abs(end) for end in ends)) * _U
     return largest + math.log(total) + error
 
 

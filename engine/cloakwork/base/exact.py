@@ -22,25 +22,27 @@ def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
     # The bounds of exp(-x/n) are integers over ``guard``: raised to n, over guard**n. The bits
     # beyond ``bits`` keep the errors of n factors, and of rounding, below one unit.
     guard = 1 << (bits + 8 + n.bit_length())
-    low, high = _enclose_exp(x / n, Fraction(1, guard))
-    below = math.floor(low * guard)
-    above = math.ceil(high * guard)
+    below, above = _enclose_exp(x / n, guard)
     # guard**n / 2**bits: what the powers are divided by to become units of 2**-bits.
     scale = guard ** (n - 1) * (guard >> bits)
     # Twice negated, a division that rounds down rounds up.
     return below**n // scale, -(-(above**n) // scale)
 
 
-def _enclose_exp(y: Fraction, error: Fraction) -> tuple[Fraction, Fraction]:
-    """Bounds of exp(-y), for y in [0, 1], that lie at most ``error`` apart."""
-    term = total = Fraction(1)
+def _enclose_exp(y: Fraction, guard: int) -> tuple[int, int]:
+    """Integers ``low <= guard * exp(-y) <= high``, for y in [0, 1], that lie at most 2 apart."""
+    # Over one denominator, k! q**k, which grows with k: fractions would be reduced at each term.
+    p, q = y.numerator, y.denominator
+    term = total = denominator = 1
     for k in count(1):
-        term *= -y / k
-        before = total
-        total += term
+        term *= -p
+        denominator *= k * q
+        before = total * k * q
+        total = before + term
         # Two partial sums in a row enclose the limit of an alternating series.
-        if abs(term) <= error:
-            return min(before, total), max(before, total)
+        if abs(term) * guard <= denominator:
+            low, high = min(before, total), max(before, total)
+            return low * guard // denominator, -(-high * guard // denominator)
     raise AssertionError("unreachable: the terms of the series tend to zero")
 
 
