@@ -17,6 +17,7 @@ from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.profile import ProfileParams, measure_profile
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import reproducible
+from cloakwork_extras.networks import steps
 from conftest import in_long_form
 from kernel.gaps import MeasuresGaps, NoParams, universe, with_columns
 from kernel.small import Silent, all_variants, measured
@@ -180,7 +181,7 @@ NETWORKS = {
 
 def offered(name):
     """Parameters of a mechanism, with the facts that they are for."""
-    mechanism = catalogue()[name]
+    mechanism, asked = catalogue()[name], []
     for facts in ALL_FACTS:
         for options in NETWORKS.get(name) or ({}, *OPTIONS.get(name, ())):
             offer = mechanism.offer(BUDGET, facts, options)
@@ -197,6 +198,7 @@ def calibrated_by_closed_forms():
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(calibrate, "cost", bound)
+        patched.setattr(steps, "cost", bound)
         yield
 
 
