@@ -181,7 +181,7 @@ NETWORKS = {
 
 def offered(name):
     """Parameters of a mechanism, with the facts that they are for."""
-    mechanism, asked = catalogue()[name], []
+    mechanism = catalogue()[name]
     for facts in ALL_FACTS:
         for options in NETWORKS.get(name) or ({}, *OPTIONS.get(name, ())):
             offer = mechanism.offer(BUDGET, facts, options)
