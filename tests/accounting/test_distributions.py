@@ -17,6 +17,7 @@ from cloakwork.accounting.distributions import (
     epsilon_of_samples,
     from_dp_accounting,
     gaussian_distribution,
+    leaf_distributions,
     normal_distribution,
 )
 from cloakwork.accounting.events import _epsilon_by_shares, cost, delta_at
@@ -105,6 +106,17 @@ def test_the_order_of_events_makes_no_difference() -> None:
     events = [FINE["gaussian and a threshold"], tables(0.2), tables(0.1, 8), FINE["laplace"]]
     one = cost(Composed(events=tuple(events)), DELTA).epsilon
     assert cost(Composed(events=tuple(events[::-1])), DELTA).epsilon == pytest.approx(one)
+
+
+@pytest.mark.parametrize("sigma", [0.76, 4.4])
+def test_a_delta_alone_needs_no_finer_grid(sigma: float) -> None:
+    """As of a threshold: it costs what the noise does at the delta that is left, on its grid."""
+    noise, alone = DiscreteGaussian(sigma=sigma), EpsilonDelta(epsilon=0.0, delta=1e-4)
+    spent = cost(Composed(events=(noise, alone)), 1e-3).epsilon
+    left = cost(noise, (1e-3 - 1e-4) / (1 - 1e-4)).epsilon
+    assert left * (1 - 1e-12) <= spent <= left * (1 + 1e-6)
+    steps = [leaf_distributions(leaves)[0] for leaves in (((noise, 1), (alone, 1)), ((noise, 1),))]
+    assert steps[0] == steps[1]
 
 
 def test_small_black_boxes_are_added_up() -> None:

@@ -302,11 +302,12 @@ def _common_step(leaves: LeafCounts) -> float:
     positive = [spread for spread, _ in spreads if spread > 0]
     finest = min(positive, default=1.0) / _STEPS_PER_EVENT
     # ``dp_accounting`` interpolates losses ("connects the dots", Doroshenko et al. 2022) of
-    # Gaussian noise, and of Laplace noise up to a sensitivity.
+    # Gaussian noise, and of Laplace noise up to a sensitivity. A loss of 0 is on every grid.
     inner = [event.event if isinstance(event, PoissonSampled) else event for event, _ in leaves]
     interpolated = all(
         isinstance(event, DiscreteGaussian)
         or (isinstance(event, DiscreteLaplace) and event.sensitivity <= LARGEST_SHIFT)
+        or (isinstance(event, EpsilonDelta) and event.epsilon == 0)
         for event in inner
     )
     widest = _STEP_BETWEEN_DOTS if interpolated else _STEP_OF_BUCKETS
