@@ -109,16 +109,29 @@ def seen(log: EventLog) -> list[float]:
     ]
 
 
-def found(plan: Plan, log: EventLog, seed: int) -> Floats:
-    noise = reproducible(seed)
+@cache
+def found(
+    declared: bool, most: int, epsilon: float, lone: int, others: int, length: int = LONGEST
+) -> Floats:
+    """The statistics of ``RUNS`` releases: the same for all tests that ask for them."""
+    plan, log = planned(declared, most, epsilon), log_with(lone, others, length)
+    noise = reproducible(1 + lone)
     return np.array([seen(released(plan, log, noise)) for _ in range(RUNS)], np.float64)
 
 
-def audits(plan: Plan, lone: int, **form: int) -> dict[str, AuditResult]:
-    """Each statistic, with the lone unit and without it, against the claim; ``form``: of the
-    logs.
+def audits(
+    declared: bool,
+    lone: int,
+    most: int = 1,
+    epsilon: float = EPSILON,
+    others: int = 12,
+    length: int = LONGEST,
+) -> dict[str, AuditResult]:
+    """Each statistic of the plan, with the lone unit of ``lone`` cases and without it, against the
+    claim.
     """
-    one, other = (found(plan, log_with(cases, **form), 1 + cases) for cases in (lone, 0))
+    plan = declared, most, epsilon
+    one, other = found(*plan, lone, others, length), found(*plan, 0, others)
 
     def audit(column: int) -> AuditResult:
         return seeded_audit(
@@ -140,8 +153,7 @@ def failed(results: dict[str, AuditResult]) -> set[str]:
 @pytest.mark.parametrize(("declared", "most"), PLANS if LONG else PLANS[:1])
 def test_a_lone_unit_is_not_told(declared: bool, most: int) -> None:
     """A case, or a person with as many as are allowed, in a small log and in an empty one."""
-    plan = planned(declared, most)
-    assert not failed(audits(plan, most, others=12 if declared else 0))
+    assert not failed(audits(declared, most, most, others=12 if declared else 0))
 
 
 @long_form
@@ -149,19 +161,21 @@ def test_noise_for_shares_that_do_not_add_up_is_found() -> None:
     """A broken twin: every part is calibrated as if it had two hundred times the budget, and for
     one case of three.
     """
-    assert len(failed(audits(planned(True, 1, 200 * EPSILON), 3, length=1))) >= 2
+    assert len(failed(audits(True, 3, epsilon=200 * EPSILON, length=1))) >= 2
 
 
 @long_form
 def test_a_clip_that_is_left_out_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A broken twin: the long case counts for as much as it has events."""
     monkeypatch.setattr(vectors, "_clipped", lambda case, value, clip: 40 * value)
-    assert failed(audits(planned(True), 1))
+    # Not what other tests found by a clip.
+    monkeypatch.setitem(globals(), "found", found.__wrapped__)
+    assert failed(audits(True, 1))
 
 
 def test_more_cases_than_the_unit_may_have_are_found() -> None:
     """A broken twin: a person with 150 cases where one is assumed."""
-    assert failed(audits(planned(True), 150, length=2))
+    assert failed(audits(True, 150, length=2))
 
 
 def test_presence_that_is_read_raw_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
