@@ -20,7 +20,7 @@ GOALS = {
         {"kind": "l-diversity", "l": 2, "attribute": "department", "variety": "entropy"}
     ],
     "times": [{"kind": "t-closeness", "t": 0.05, "attribute": "time:timestamp"}],
-    "noise": [{"kind": "t-closeness", "t": 2, "attribute": "case:age", "distance": "stochastic"}],
+    "chance": [{"kind": "t-closeness", "t": 2, "attribute": "case:age", "distance": "stochastic"}],
     "several": [
         {"kind": "l-diversity", "l": 3, "attribute": "case:diagnosis"},
         {"kind": "t-closeness", "t": 0.1, "attribute": "case:age"},
@@ -76,7 +76,7 @@ def test_released_and_verified(name, cloakwork, tmp_path, ledger):
     for goal in GOALS[name]:
         column = goal["attribute"].replace("time:timestamp", "timestamps")
         measured = f"measured again: {goal['kind']} over {column}"
-        assert (measured in verified.out) == (name != "noise")
+        assert (measured in verified.out) == (name != "chance")
 
 
 def test_values_of_the_shipped_policy_are_those_of_the_source(releases):

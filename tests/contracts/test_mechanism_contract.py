@@ -202,7 +202,6 @@ class TestCloseness(MechanismContract):
         ),
         TCloseness(kind="t-closeness", t=2, attribute=RESOURCE, distance="stochastic"),
     )
-    facts = Facts(longest_gap=timedelta(days=1), domains={RESOURCE: ("r1", "r2", "r3")})
     may_refuse_logs = True
 
 

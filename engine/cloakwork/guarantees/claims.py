@@ -163,13 +163,6 @@ class StartsAtEpoch(Frozen):
     epoch: AwareDatetime
 
 
-class ValuesDeclared(Frozen):
-    """The values that an attribute may have are declared."""
-
-    kind: Literal["values-declared"] = "values-declared"
-    attribute: str
-
-
 class DomainsDeclared(Frozen):
     """The values, or the ranges, that attributes may have are declared; others count as missing, or
     as the range's end.
@@ -197,7 +190,6 @@ Assumption = Annotated[
     | NobodyKnows
     | KnowsActivitySequence
     | StartsAtEpoch
-    | ValuesDeclared
     | DomainsDeclared,
     Field(discriminator="kind"),
 ]
@@ -312,10 +304,10 @@ class WritesValuesLast(Frozen):
     column: str
 
 
-class FollowsFromNoise(Frozen):
-    """The claim follows from the noise of ``mechanism``; one release does not show it."""
+class FollowsFromDraw(Frozen):
+    """The claim follows from how ``mechanism`` draws values; one release does not show it."""
 
-    kind: Literal["follows-from-noise"] = "follows-from-noise"
+    kind: Literal["follows-from-draw"] = "follows-from-draw"
     mechanism: str
 
 
@@ -348,7 +340,7 @@ Reason = Annotated[
     | TimesSinceFirstEvent
     | ReleasedAsItIs
     | WritesValuesLast
-    | FollowsFromNoise
+    | FollowsFromDraw
     | MeasuredOnRelease
     | MeasuredWithoutInserted,
     Field(discriminator="kind"),

@@ -27,13 +27,12 @@ from cloakwork.base.naming import named, values_of
 from cloakwork.guarantees.base import CountedGuarantee, LeastGroup
 from cloakwork.guarantees.claims import (
     Assumption,
-    FollowsFromNoise,
+    FollowsFromDraw,
     KnowsActivitySequence,
     MeasuredOnRelease,
     MeasuredWithoutInserted,
     Reason,
     StartsAtEpoch,
-    ValuesDeclared,
     WritesValuesLast,
 )
 from cloakwork.guarantees.evidence import (
@@ -299,7 +298,7 @@ class ValuesInClasses(CountedGuarantee):
         """The protected column."""
         return (self.attribute,)
 
-    def rests_on_noise(self) -> bool:
+    def rests_on_draws(self) -> bool:
         """Whether it speaks of output probabilities, which no single release shows."""
         return False
 
@@ -311,7 +310,7 @@ class ValuesInClasses(CountedGuarantee):
         """The last step to write the attribute was chosen for it, and the classes are no others
         afterwards.
         """
-        attribute, by_noise = self.attribute, self.rests_on_noise()
+        attribute, by_draws = self.attribute, self.rests_on_draws()
         causes = tuple(self.why_not_served(flow, (attribute,)))
         if causes:
             return Underived(causes)
@@ -325,10 +324,8 @@ class ValuesInClasses(CountedGuarantee):
         assumptions: list[Assumption] = [KnowsActivitySequence()]
         if attribute == TIMESTAMPS:
             assumptions.append(StartsAtEpoch(epoch=flow.facts.epoch))
-        elif by_noise:
-            assumptions.append(ValuesDeclared(attribute=attribute))
-        if by_noise:
-            derivation.append(FollowsFromNoise(mechanism=by))
+        if by_draws:
+            derivation.append(FollowsFromDraw(mechanism=by))
         else:
             derivation.append(MeasuredOnRelease(what="classes"))
             # Inserted events may dilute the values of a class.
@@ -337,14 +334,14 @@ class ValuesInClasses(CountedGuarantee):
         return Derived(
             derivation=tuple(derivation),
             assumptions=tuple(assumptions),
-            basis="derived" if by_noise else "derived and measured",
+            basis="derived" if by_draws else "derived and measured",
         )
 
     def check(self, unit: Unit, *, raw_times: bool = False) -> GuaranteeCheck | None:
         """What ``judged`` says. Whoever recognises inserted events leaves out the values that they
         hold.
         """
-        if self.rests_on_noise():
+        if self.rests_on_draws():
             return None
         values = GroupedValues(self.attribute, self.classes)
         public = EvidenceOfView(values, as_everybody_sees)

@@ -59,8 +59,8 @@ class TCloseness(ValuesInClasses):
     apart (``scale: rank``), F being the share of the released values of the activity that are
     smaller, and half of those that are equal; or ``|x - y| / range`` (``scale: range``), ``range``
     over the whole release: one outlier then brings all other numbers together. ``stochastic``: of
-    the two probabilities of any outcome, given the class and given the whole, neither is more than
-    t times the other, t > 1; it has no scale.
+    the two probabilities with which any value is drawn for the release, given the class and given
+    the whole, neither is more than t times the other, t >= 1; it has no scale.
     """
 
     stricter_if: ClassVar[Mapping[str, Direction]] = {"t": "less"}
@@ -100,8 +100,9 @@ class TCloseness(ValuesInClasses):
         class_values, all_values = values_text(self.attribute, self.classes)
         if self.distance == "stochastic":
             means = (
-                f"{class_values} were randomised so that any outcome is at most {self.t:g} times "
-                f"as likely, and at least 1/{self.t:g} times as likely, as among {all_values}"
+                f"{class_values} changed places at random: each of them became any given value "
+                f"with at most {self.t:g} times, and at least 1/{self.t:g} times, the probability "
+                f"of {all_values}; shares counted on one release may differ by more"
             )
         else:
             apart = "by their ranks" if self.scale == "rank" else "as a share of their range"
@@ -122,10 +123,10 @@ class TCloseness(ValuesInClasses):
             values = "times between events"
         within = f"within each {class_in_short(self.classes)}, {values}"
         if self.distance == "stochastic":
-            return f"{within} are at most {self.t:g} times as likely or unlikely as elsewhere"
+            return f"{within} were at most {self.t:g} times as likely or unlikely as elsewhere"
         return f"{within} are distributed as in the whole release (distance at most {self.t:g})"
 
-    def rests_on_noise(self) -> bool:
+    def rests_on_draws(self) -> bool:
         """Whether the distance is stochastic."""
         return self.distance == "stochastic"
 

@@ -148,9 +148,9 @@ def reason_in_words(reason: Reason) -> str:
                 f"{name} is the last step to write {column_values(column)}, "
                 "and no later step changes the control flow"
             )
-        case claims.FollowsFromNoise(mechanism=name):
+        case claims.FollowsFromDraw(mechanism=name):
             return (
-                f"it follows from the noise with which {name} replaces each value; "
+                f"it follows from the probabilities with which {name} lets values change places; "
                 "no single release can show it"
             )
         case claims.MeasuredOnRelease(what=what):
@@ -270,8 +270,6 @@ def assumption_in_words(assumption: Assumption) -> str:
             return (
                 f"every case starts at {epoch:%Y-%m-%d}, so when cases took place is not released"
             )
-        case claims.ValuesDeclared(attribute=name):
-            return f"the values that '{name}' may have are declared, not taken from the log"
         case claims.DomainsDeclared(attributes=names):
             which = listed(quoted(names))
             if len(names) > MOST_NAMED:

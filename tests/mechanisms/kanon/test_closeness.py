@@ -262,7 +262,8 @@ def test_nothing_to_protect(log: EventLog) -> None:
         (within(1.5, "Age"), {}, "misconfigured", "asks for nothing"),
         (within(0.1, "Age"), {"k": 3}, "misconfigured", "unknown option k"),
         (varied(2, TIMESTAMPS), {"infeasible": "suppress"}, "misconfigured", "need one"),
-        (within(2, TIMESTAMPS, distance="stochastic"), {}, "needs", "public bound"),
+        (within(0.9, TIMESTAMPS, distance="stochastic"), {}, "misconfigured", "at least 1"),
+        (within(2, "Age", distance="stochastic"), {"step": 1}, "misconfigured", "option step"),
     ],
 )
 def test_refusals(goal: Any, options: dict[str, Any], kind: str, said: str) -> None:

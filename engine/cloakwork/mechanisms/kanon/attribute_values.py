@@ -16,7 +16,7 @@ from typing import Annotated, Final, Literal
 
 import numpy as np
 import polars as pl
-from pydantic import AwareDatetime, Field, JsonValue
+from pydantic import AwareDatetime, Field
 
 from cloakwork.base.arrays import Bools, Floats, Ints, offsets_of
 from cloakwork.base.errors import MechanismError
@@ -52,9 +52,8 @@ class ClosenessParams(Frozen):
     prefixes; ``aim`` and ``bound``: within ``bound`` = t by ``emd`` (``scale``: how far numbers
     lie apart) or ``stochastic``, or at least ``bound`` = l values, ``distinct`` or by ``entropy``.
     ``infeasible``: what happens where that cannot be had: for l the values of such classes are left
-    out, for t those of the whole activity. ``domain``, ``range``, ``step``: for ``stochastic``, all
-    values that there may be, or the least and largest number and what they are rounded to.
-    ``epoch``, ``grid``: for cycle times, when every case starts, and what they are rounded to.
+    out, for t those of the whole activity. ``epoch``, ``grid``: for cycle times, when every case
+    starts, and what they are rounded to.
     """
 
     column: str
@@ -69,9 +68,6 @@ class ClosenessParams(Frozen):
             "of such activities for t"
         ),
     ] = "refuse"
-    domain: tuple[JsonValue, ...] | None = None
-    range: tuple[float, float] | None = None
-    step: Annotated[float, Field(gt=0)] = 1.0
     epoch: AwareDatetime = UNIX_EPOCH
     grid: Duration
 

@@ -1,13 +1,12 @@
-"""t-closeness and l-diversity of an attribute: values move between classes, or are randomised, so
-that every class may show its own; the variants stay as they are.
+"""t-closeness and l-diversity of an attribute: values move between classes so that every class may
+show its own; the variants stay as they are.
 
 The values of each activity are taken by themselves; what is done with them is in ``value_exchange``
-and ``randomise``.
+and ``random_exchange``.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
 from functools import partial
 from typing import ClassVar, Final
 
@@ -40,7 +39,7 @@ from cloakwork.mechanisms.kanon.attribute_values import (
     attribute_values_of,
     with_values,
 )
-from cloakwork.mechanisms.kanon.randomise import epsilon_for, least_t, randomiser_of
+from cloakwork.mechanisms.kanon.random_exchange import exchange_at_random
 from cloakwork.mechanisms.kanon.value_exchange import (
     ROUNDING,
     ClassGoal,
@@ -52,7 +51,7 @@ from cloakwork.mechanisms.kanon.value_exchange import (
 from cloakwork.mechanisms.steps import Decision, MapCases, Rewrite, RewriteStep
 from cloakwork.noise import Noise, Stream
 
-_OPTIONS: Final = ("infeasible", "step")
+_OPTIONS: Final = ("infeasible",)
 Move = Callable[[Ints, Ints, Sequence[Groups], ClassGoal], Ints]
 """Of codes, their cells, the groups to check and the goal: the codes in other cells."""
 
@@ -64,16 +63,17 @@ class Closeness(Mechanism[ClosenessParams]):
     is redistributed evenly (``value_exchange``); every activity keeps exactly the values that it
     had.
 
-    **stochastic.** Each value passes a randomiser of the declared domain whose epsilon follows from
-    t and the size of the smallest class (``randomise``).
+    **stochastic.** Classes give values into a pool, chosen at random, which change places at
+    random; how many follows from t and from what each class holds (``random_exchange``).
 
     Values of cases move between complete variants, and their prefixes, which lie inside one
     another, are judged; dealing evenly to variants deals evenly to what they begin with. For
-    ``stochastic``, the smallest class is then sought among complete variants: no prefix has fewer
-    cases than each of the variants that begin so.
+    ``stochastic`` the variants are judged: what holds of each of these holds of what they begin
+    with.
 
     **Inserted events** hold copies of kept events' values (``kanon/fill``) and take part in the
-    exchange. Each class must meet the aim with them, and without them, so that they dilute nothing.
+    exchange; for ``stochastic`` each gets a draw from the kept values of its activity. Each class
+    must meet the aim with them, and without them, so that they dilute nothing.
     **Missing values** count as values for t, and are exchanged as well; for l they are none, and
     stay. As values only change places, the ranks by which numbers are compared stay what they were.
 
@@ -89,7 +89,6 @@ class Closeness(Mechanism[ClosenessParams]):
     name: ClassVar[str] = NAME
     options: ClassVar[Mapping[str, str]] = {
         "infeasible": "refuse the log, or suppress what cannot be brought to the aim (refuse)",
-        "step": "for distance: stochastic over a range, the step to which numbers are rounded (1)",
     }
     action: ClassVar[str] = "exchange values between classes"
     gives: ClassVar[tuple[Gives, ...]] = (Gives("t-closeness"), Gives("l-diversity"))
@@ -100,11 +99,11 @@ class Closeness(Mechanism[ClosenessParams]):
     theorem: ClassVar[Theorem] = Theorem(
         statement="In the release, the values of every class and activity are within t of all "
         "values of that activity, or as varied as l; "
-        "or (stochastic) no outcome is more than t times as likely, or as unlikely, "
-        "given the class.",
+        "or (stochastic) no value is more than t times as likely, or as unlikely, "
+        "to be drawn given the class.",
         source="definitions: Li, Li and Venkatasubramanian, ICDE 2007; Machanavajjhala et al., "
-        "ICDE 2006; stochastic: after Domingo-Ferrer and Soria-Comas, "
-        "Knowledge-Based Systems 2015, epsilon proved in randomise.epsilon_for",
+        "ICDE 2006; stochastic: Domingo-Ferrer and Soria-Comas, "
+        "Knowledge-Based Systems 2015, reached by the exchange proved in random_exchange",
     )
     Params = ClosenessParams
 
@@ -156,8 +155,19 @@ class Closeness(Mechanism[ClosenessParams]):
                 f"no class lies farther than 1 from the whole, so t = {params.bound:g} asks for "
                 "nothing",
             )
+        if params.aim == "stochastic" and params.bound < 1:
+            return Refusal(
+                "misconfigured",
+                "stochastic t bounds a ratio of probabilities, so it must be at least 1 "
+                "(1: no value tells anything of the class)",
+            )
         if params.aim == "stochastic":
-            return _offer_stochastic(params, facts)
+            return Offer(
+                params,
+                f"exchanges values of {params.column_in_words} between classes at random "
+                f"until none is more than {params.bound:g} times as likely, or unlikely, "
+                "given the class",
+            )
         reached = f"holds {params.bound:g} ({params.aim}) of them"
         if params.aim == "emd":
             reached = f"lies within {params.bound:g} of all values"
@@ -205,20 +215,20 @@ class Closeness(Mechanism[ClosenessParams]):
         if values is None:
             return Decision(pl.DataFrame())
         if params.aim == "stochastic":
-            rows, released = values.source_rows, _randomised_values(values, params, noise)
+            remaining, codes = values, _randomly_exchanged_codes(values, params.bound, noise)
         else:
             has_value, codes = _exchanged_codes(values, params, noise)
             remaining = values.restricted_to(has_value)
-            moved = int((codes != remaining.codes).sum())
-            say(f"{params.column}: {moved} of {len(codes)} values changed places")
-            rows, released = remaining.source_rows, values.distinct.alias("").gather(codes)
+        moved = int((codes != remaining.codes).sum())
+        say(f"{params.column}: {moved} of {len(codes)} values changed places")
+        released = values.distinct.alias("").gather(codes)
         return Decision(
             column.decided(
                 log,
                 with_values(
                     log,
                     params,
-                    rows,
+                    remaining.source_rows,
                     released,
                 ),
             )
@@ -237,66 +247,20 @@ class Closeness(Mechanism[ClosenessParams]):
         return MapCases(lambda log: column.with_decided_values(log, decided), together="case")
 
 
-def _offer_stochastic(params: ClosenessParams, facts: Facts) -> Offer[ClosenessParams] | Refusal:
-    """Values are randomised over what the policy declares, never over what the log holds."""
-    if params.bound <= 1:
-        return Refusal(
-            "misconfigured",
-            "stochastic t bounds a ratio of probabilities, so it must be above 1; "
-            "how close to 1 is up to you",
-        )
-    domain, value_range = facts.domains.get(params.column), facts.numeric_range(params.column)
-    if params.is_of_cycle_times:
-        if facts.longest_gap is None:
-            reason = "noise on cycle times needs a public bound on them"
-            return Refusal("needs", reason, ("assume.longest_gap",))
-        # In grid steps, rounded up, which -(-a // b) does in integers.
-        domain, value_range = None, (0.0, float(max(1, -(-facts.longest_gap // params.grid))))
-    if domain is None and value_range is None:
-        missing = (f"domain or range of '{params.column}' under spec.attributes",)
-        reason = "values are randomised over all that there may be, which must be public"
-        return Refusal("needs", reason, missing)
-    declared = params.model_copy(update={"domain": domain, "range": value_range})
-    if value_range is not None:
-        # As text, a declared 0.1 is the tenth that its author meant, not the nearest float.
-        low, high, step = (Fraction(str(figure)) for figure in (*value_range, params.step))
-        if (high - low) % step:
-            reason = f"the range must be a whole number of steps of {params.step:g}"
-            return Refusal("misconfigured", reason)
-        least = least_t(int((high - low) / step))
-        if params.bound < least:
-            reason = f"noise for so small a t cannot be drawn; the least feasible t is {least:.12g}"
-            return Refusal("misconfigured", reason)
-    return Offer(
-        declared,
-        f"randomises each value of {declared.column_in_words} so that no class makes an outcome "
-        "likelier",
-    )
-
-
-def _randomised_values(values: AttributeValues, params: ClosenessParams, noise: Noise) -> pl.Series:
-    """Each value randomised, activity by activity, with the epsilon that its smallest class asks
-    for, counted with inserted events and without.
+def _randomly_exchanged_codes(values: AttributeValues, t: float, noise: Noise) -> Ints:
+    """The code that each row then has; of kept events exchanged at random, activity by activity; of
+    inserted ones drawn from these.
     """
-    randomise = randomiser_of(
-        values.distinct,
-        params.domain,
-        params.range,
-        params.step,
-    )
-    no_rows = np.zeros(0, np.int64)
-    # An empty first piece gives the type where there is no activity at all.
-    released = [randomise(no_rows, math.inf, noise)]
+    codes = values.codes.copy()
     for rows in values.by_activity:
-        cells, kept = values.cells[rows], values.kept[rows]
-        epsilon = min(
-            epsilon_for(params.bound, np.unique(some, return_counts=True)[1])
-            for some in (cells, cells[kept])
-        )
-        released.append(randomise(values.codes[rows], epsilon, noise))
-    # Row ``rows[i]`` stands at place i of the pieces; sorting the rows turns that round.
-    place_of_row = np.argsort(np.concatenate([no_rows, *values.by_activity]), kind="stable")
-    return pl.concat(released).gather(place_of_row)
+        is_kept = values.kept[rows]
+        # Where an activity has inserted events alone, these are all that there is.
+        kept = rows[is_kept] if is_kept.any() else rows
+        codes[kept] = exchange_at_random(values.codes[kept], values.cells[kept], t, noise)
+        inserted = rows[~is_kept] if is_kept.any() else rows[:0]
+        drawn = noise.uniform(np.full(len(inserted), len(kept), np.int64))
+        codes[inserted] = values.codes[kept[drawn]]
+    return codes
 
 
 def _exchanged_codes(
