@@ -29,7 +29,11 @@ from cloakwork.mechanisms.kanon.attribute_values import (
     attribute_values_of,
 )
 from cloakwork.mechanisms.kanon.closeness import _randomly_exchanged_codes as exchanged
-from cloakwork.mechanisms.kanon.random_exchange import exchange_at_random, values_given_up
+from cloakwork.mechanisms.kanon.random_exchange import (
+    TrackDraws,
+    exchange_at_random,
+    values_given_up,
+)
 from cloakwork.noise import reproducible
 from cloakwork.testing import run_mechanism
 from conftest import runs
@@ -145,11 +149,13 @@ MISSING = with_values(log_of(["a"] * 2 + ["ab"] * 2), "case:x", [1, None, 1, 1])
 UNIQUE = with_values(log_of(["a"] * 2 + ["ab"] * 2), "case:x", [1.5, 2.5, 3.5, 4.5])
 PREFIXES = with_values(log_of(["a", "ab", "ac", "ac"]), "case:x", [1, 1, 3, 3])
 INSERTED = replace(
-    with_values(log_of(["a"] * 3 + ["ab"] * 2), "x", ["u", "v", "u", "w", "z", "w", "z"]),
-    inserted=np.array([False, False, True, False, True, False, False]),
+    with_values(log_of(["a"] * 2 + ["ab"] * 2), "x", ["u", "v", "w", "z", "w", "z"]),
+    inserted=np.array([False, False, True, False, False, False]),
 )
+FEW = with_values(log_of(["ab", "b", "b"]), "x", ["u", "p", "q", "p"])
 SMALL = {
     "activities": (TWO_ACTIVITIES, "x"),
+    "few": (FEW, "x"),
     "missing": (MISSING, "case:x"),
     "unique": (UNIQUE, "case:x"),
     "prefixes": (PREFIXES, "case:x"),
@@ -189,11 +195,6 @@ def test_something_is_left_in_place() -> None:
     assert 1 < largest_ratio(read(MISSING, "case:x"), 1.6) <= 1.6
 
 
-def one_fewer(codes: Ints, cells: Ints, t: float) -> Ints:
-    """Each class keeps one value more than it may."""
-    return np.maximum(values_given_up(codes, cells, t) - 1, 0)
-
-
 def of_all_activities(values: AttributeValues, t: float, noise: Any) -> Ints:
     """Values of every activity in one pool."""
     return exchanged(replace(values, activity=np.zeros_like(values.activity)), t, noise)
@@ -216,7 +217,7 @@ def with_inserted_left(values: AttributeValues, t: float, noise: Any) -> Ints:
 @pytest.mark.parametrize(
     ("name", "t", "twin"),
     [
-        ("activities", 3.0, of_all_activities),
+        ("few", 3.0, of_all_activities),
         ("missing", 1.6, without_missing),
         ("inserted", 1.6, with_inserted_left),
     ],
@@ -233,7 +234,10 @@ def test_one_value_more_in_place_is_caught(
 ) -> None:
     """So the bound is as tight as whole numbers of values allow."""
     log, attribute = SMALL[name]
-    monkeypatch.setattr(random_exchange, "values_given_up", one_fewer)
+    right = random_exchange.values_given_up
+    monkeypatch.setattr(
+        random_exchange, "values_given_up", lambda *of: np.maximum(right(*of) - 1, 0)
+    )
     assert largest_ratio(read(log, attribute), t) > t
 
 
@@ -299,7 +303,11 @@ def test_draws_are_as_likely_as_computed() -> None:
     """4,000 runs: how often a class of two releases, at one place, a value that it alone has."""
     codes, cells = np.array([0, 1, 2, 2, 2, 2, 2, 2], np.int64), np.repeat([0, 1], [2, 6])
     given_up, noise = random_exchange.values_given_up(codes, cells, 2.0), reproducible(5)
-    found = [exchange_at_random(codes, cells, 2.0, noise)[0] for _ in range(4_000)]
+    tracks = np.arange(8)
+    found = [
+        exchange_at_random(codes, cells, tracks, 2.0, TrackDraws.of(8, noise))[0]
+        for _ in range(4_000)
+    ]
     share, pooled = Fraction(int(given_up[0]), 2), int(given_up.sum())
     expected = (1 - share) / 2 + share * (share / pooled)
     assert binomtest(found.count(0), len(found), float(expected)).pvalue > 1e-3

@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 from pydantic import AwareDatetime, Field
 
-from cloakwork.base.arrays import Bools, Floats, Ints, offsets_of
+from cloakwork.base.arrays import Bools, Floats, Ints, offsets_of, rank_among_equals
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.facts import UNIX_EPOCH
 from cloakwork.base.lineage import TIMESTAMPS
@@ -184,6 +184,7 @@ class AttributeValues:
     - ``source_rows``: int64, shape (n,); the event, or case, that has it.
     - ``cells``: int64, shape (n,); the cell that it is in.
     - ``activity``: int64, shape (n,); what it is compared within; 0 for an attribute of cases.
+    - ``case``: int64, shape (n,); the case that has it.
     - ``kept``: bool, shape (n,); whether it is not of an inserted event.
     - ``class_of_cell``: where a class is a union of cells: pairs of a cell and a class that it
       belongs to, as two int64 arrays; None where every cell is a class.
@@ -194,6 +195,7 @@ class AttributeValues:
     source_rows: Ints
     cells: Ints
     activity: Ints
+    case: Ints
     kept: Bools
     class_of_cell: tuple[Ints, Ints] | None = None
 
@@ -204,6 +206,15 @@ class AttributeValues:
         ends = np.flatnonzero(np.diff(self.activity[order])) + 1
         return [indexes.astype(np.int64) for indexes in np.split(order, ends) if len(indexes)]
 
+    @property
+    def tracks(self) -> Ints:
+        """A number for each case and for how many values of the activity it has before: int64,
+        shape (n,), dense from 0. No two values of one activity have the same.
+        """
+        before = rank_among_equals(self.case * (self.activity.max(initial=0) + 1) + self.activity)
+        tracks = before * (self.case.max(initial=0) + 1) + self.case
+        return np.unique(tracks, return_inverse=True)[1].astype(np.int64)
+
     def restricted_to(self, chosen: Bools) -> "AttributeValues":
         """The values that are ``chosen``: bool, shape (n,)."""
         return replace(
@@ -212,6 +223,7 @@ class AttributeValues:
             source_rows=self.source_rows[chosen],
             cells=self.cells[chosen],
             activity=self.activity[chosen],
+            case=self.case[chosen],
             kept=self.kept[chosen],
         )
 
@@ -326,6 +338,7 @@ def attribute_values_of(
         rows,
         cells,
         activity,
+        rows if params.is_of_cases else log.case_of[rows],
         kept,
         class_of_cell,
     )

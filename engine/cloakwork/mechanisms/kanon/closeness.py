@@ -39,7 +39,7 @@ from cloakwork.mechanisms.kanon.attribute_values import (
     attribute_values_of,
     with_values,
 )
-from cloakwork.mechanisms.kanon.random_exchange import exchange_at_random
+from cloakwork.mechanisms.kanon.random_exchange import TrackDraws, exchange_at_random
 from cloakwork.mechanisms.kanon.value_exchange import (
     ROUNDING,
     ClassGoal,
@@ -248,18 +248,22 @@ class Closeness(Mechanism[ClosenessParams]):
 
 
 def _randomly_exchanged_codes(values: AttributeValues, t: float, noise: Noise) -> Ints:
-    """The code that each row then has; of kept events exchanged at random, activity by activity; of
+    """The code that each row then has: of kept events exchanged at random, activity by activity; of
     inserted ones drawn from these.
     """
     codes = values.codes.copy()
+    tracks = values.tracks
+    drawn = TrackDraws.of(int(tracks.max(initial=-1)) + 1, noise)
     for rows in values.by_activity:
         is_kept = values.kept[rows]
         # Where an activity has inserted events alone, these are all that there is.
         kept = rows[is_kept] if is_kept.any() else rows
-        codes[kept] = exchange_at_random(values.codes[kept], values.cells[kept], t, noise)
+        codes[kept] = exchange_at_random(
+            values.codes[kept], values.cells[kept], tracks[kept], t, drawn
+        )
         inserted = rows[~is_kept] if is_kept.any() else rows[:0]
-        drawn = noise.uniform(np.full(len(inserted), len(kept), np.int64))
-        codes[inserted] = values.codes[kept[drawn]]
+        copied = kept[noise.uniform(np.full(len(inserted), len(kept), np.int64))]
+        codes[inserted] = values.codes[copied]
     return codes
 
 

@@ -18,6 +18,15 @@ its activity, and (*) lies in [1/t, t] where 1 - q is at most (t - 1) / (r_max -
 (1 - 1/t) / (1 - r_min). One small class would then decide for all, as r_max is N / |E| for a value
 that it alone has. So each class has a q of its own, and (*) is computed for every class and value.
 
+**Values of one case move together.** Both draws are made once for all activities, over *tracks*:
+the first event of each activity of a case is of its first track, the second one of its second, and
+so on, so an activity has at most one row of a track. Rows are given up in a random order of their
+tracks. A random permutation of tracks, in cycles, tells where values go: each row of the pool gets
+the value of the next one of the pool in its cycle. Leaving others out of the cycles of a uniformly
+random permutation leaves a uniformly random one of the rest (that is how the Chinese restaurant
+process builds it: Pitman, Combinatorial Stochastic Processes, 2006, 3.1). So every activity is
+exchanged with the probabilities above, while a case mostly takes its new values from one other.
+
 **What follows.** A set of outcomes has a ratio between the least and the largest of its members'.
 A class that is a union of cells releases a weighted mean of what these release. With all values in
 the pool (*) is 1: every t >= 1 is met. A missing value is one more v. An inserted event gets a draw
@@ -45,19 +54,51 @@ _ROUNDING: Final = 1e-9
 """By what t is narrowed; sums of a million positive floats are off by a tenth of that at most."""
 
 
-def exchange_at_random(codes: Ints, cells: Ints, t: float, noise: Noise) -> Ints:
+@dataclass(frozen=True, slots=True)
+class TrackDraws:
+    """What is drawn of all tracks, once for all activities: int64, shape (tracks,) each.
+
+    ``turn``: when a track gives up its values. ``place``, ``cycle``: where it stands when the
+    permutation is written in cycles, one after the other, and in which of them.
+    """
+
+    turn: Ints
+    place: Ints
+    cycle: Ints
+
+    @classmethod
+    def of(cls, tracks: int, noise: Noise) -> "TrackDraws":
+        """Each permutation as likely as any other.
+
+        A random word, cut before each number that is larger than all before it, is the cycles of a
+        random permutation (Foata's correspondence: Stanley, Enumerative Combinatorics 1, 1.3.1).
+        """
+        word = noise.permutation(tracks)
+        cycle = np.cumsum(word == np.maximum.accumulate(word))
+        place = np.argsort(word)
+        return cls(noise.permutation(tracks), place, cycle[place])
+
+
+def exchange_at_random(codes: Ints, cells: Ints, tracks: Ints, t: float, drawn: TrackDraws) -> Ints:
     """The values of one activity after the exchange, so that no class makes any of them more than t
     times as likely as the whole, or as unlikely: int64, shape (n,).
 
-    ``codes``, ``cells``: int64, shape (n,), n >= 1: the value of each row, and its cell.
+    ``codes``, ``cells``, ``tracks``: int64, shape (n,), n >= 1: the value of each row, its cell,
+    and its track, which no other row has.
     """
     cells = np.unique(cells, return_inverse=True)[1].astype(np.int64)
     given = values_given_up(codes, cells, t)
     # The first rows of each cell, in a random order.
-    order = np.lexsort((noise.permutation(len(codes)), cells))
+    order = np.lexsort((drawn.turn[tracks], cells))
     pooled = order[rank_among_equals(cells[order]) < given[cells[order]]]
+    pooled = pooled[np.argsort(drawn.place[tracks[pooled]])]
+    cycle = drawn.cycle[tracks[pooled]]
+    # The next row of the same cycle; after the last one its first.
+    following = np.arange(1, len(pooled) + 1)
+    is_last = np.searchsorted(cycle, cycle, "right") == following
+    following[is_last] = np.searchsorted(cycle, cycle[is_last])
     exchanged = codes.copy()
-    exchanged[pooled] = codes[pooled[noise.permutation(len(pooled))]]
+    exchanged[pooled] = codes[pooled[following]]
     return exchanged
 
 
