@@ -362,6 +362,7 @@ def risk(
     targets: int = 1000,
     seed: int = 1,
     membership: int = 0,
+    employees: str | None = None,
     reporter: Reporter = silent,
 ) -> RiskReport:
     """Attack ``original``, and a release of it: how often does somebody who knows a little about a
@@ -376,7 +377,9 @@ def risk(
     ``ledger``. ``targets``: cases that are looked for, of more cases
     so many at random by ``seed``. ``membership``: how many releases of random halves of
     ``original`` to make by the plan of ``released``, else of ``policy``, for an attack on who is in
-    the log; 0: none, else at least 20. Shares lie between 0 and 1, bounds hold at 95 %. The figures
+    the log; 0: none, else at least 20. ``employees``: the attribute of events that names who
+    performed them, to bound what is told of these; by default the one that the policy protects.
+    Shares lie between 0 and 1, bounds hold at 95 %. The figures
     are internal. Nothing is linked with a release without events, and a note says so. Raises
     LogError for what is no log, and for an ``original`` or ``control`` without events.
     """
@@ -402,6 +405,9 @@ def risk(
                 hint="name a release with its plan, or --policy POLICY",
             )
         attacked_plan = make_plan(policy) if source is None else source.plan()
+    if employees is None and under is not None:
+        protected = (under.facts().employees, *(goal.employees for goal in under.goals()))
+        employees = next((name for name in protected if name is not None), None)
     return attack_logs(
         first,
         releases,
@@ -411,6 +417,7 @@ def risk(
         targets=targets,
         seed=seed,
         reporter=reporter,
+        employees=employees,
     )
 
 

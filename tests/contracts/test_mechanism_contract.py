@@ -27,6 +27,7 @@ from cloakwork.mechanisms.kanon.a_star import AStar
 from cloakwork.mechanisms.kanon.auto import Auto
 from cloakwork.mechanisms.kanon.best_first import BestFirst
 from cloakwork.mechanisms.kanon.closeness import Closeness
+from cloakwork.mechanisms.kanon.employees import Employees, EmployeesParams
 from cloakwork.mechanisms.kanon.fill import Fill, FillParams
 from cloakwork.mechanisms.kanon.generalise import Generalise, GeneraliseParams, QuasiIdentifier
 from cloakwork.mechanisms.kanon.optimal import Optimal
@@ -129,6 +130,13 @@ class TestFill(MechanismContract):
         FillParams(columns=(RESOURCE,)),
         FillParams(columns=(RESOURCE,), times=True, donors="variant"),
     )
+
+
+class TestEmployees(MechanismContract):
+    mechanism = Employees()
+    goals = (KAnonymity(kind="k-anonymity", k=2, unit=Unit(attribute=RESOURCE, level="event")),)
+    given = (EmployeesParams(k=2, least_cases=3, attribute=RESOURCE),)
+    may_refuse_logs = True
 
 
 class TestPretsa(MechanismContract):

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from cloakwork.base.costs import Cost
-from cloakwork.base.facts import Window
+from cloakwork.base.facts import Unit, Window
 from cloakwork.guarantees import Guarantee, short_description
 from cloakwork.guarantees.claims import (
     Assumption,
@@ -82,6 +82,13 @@ OWN: Final[dict[tuple[str, str], tuple[Any, ...]]] = {
     ("DifferentialPrivacy", "over"): (("control-flow",), ("timestamps",)),
     ("MetricPrivacy", "over"): (("timestamps",),),
     ("LocalDP", "over"): (("case:age",),),
+    ("KAnonymity", "unit"): (None, Unit(attribute="org:resource", level="event")),
+    ("ProtectsEachEmployee", "attribute"): ("org:resource",),
+    ("ProtectsEachEmployee", "cases"): (None, 20),
+    ("GroupOfCases", "attribute"): ("org:resource",),
+    ("GroupOfCases", "cases"): (40,),
+    ("NoiseForEmployees", "attribute"): ("org:resource",),
+    ("NoiseForEmployees", "cases"): (40,),
     ("InsertedEventsCopy", "columns"): (
         ("Age",),
         ("Age", "case:age"),
@@ -113,6 +120,8 @@ def is_possible(record: Any) -> bool:
         and record.attribute is None
     ):
         return False
+    if record.kind == "k-anonymity" and record.employees is not None:
+        return bool(record.over == ("control-flow",) and record.count == "units")
     if record.kind in ("confidence-bound", "knows-at-most"):
         return bool((record.background == "relative") == (record.precision is not None))
     return True

@@ -17,6 +17,7 @@ from cloakwork.mechanisms.attributes.params import (
     AttributesRegressionOptions,
 )
 from cloakwork.mechanisms.kanon.closeness import _OPTIONS as CLOSENESS
+from cloakwork.mechanisms.kanon.employees import EmployeesParams
 from cloakwork.mechanisms.kanon.family import _SET_BY_GOAL as SET_BY_GOAL
 from cloakwork.mechanisms.kanon.family import Anonymiser
 from cloakwork.mechanisms.registry import catalogue
@@ -48,6 +49,7 @@ def accepted(name: str) -> set[str]:
     if isinstance(mechanism, Anonymiser):
         return set(mechanism.Params.model_fields) - set(SET_BY_GOAL)
     own = {
+        "kanon/employees": set(EmployeesParams.model_fields) - {"k", "attribute"},
         "kanon/closeness": set(CLOSENESS),
         "timestamps/laplace": {NOISED, START_SHARE},
         "timestamps/histogram": set(HistogramOptions.model_fields),
@@ -72,7 +74,7 @@ def fields(name: str) -> dict[str, Any]:
         homes = [vars(sys.modules[each.__module__]) for each in type(mechanism).__mro__]
         model = next(home[refused.value.title] for home in homes if refused.value.title in home)
         return dict(model.model_fields)
-    if isinstance(mechanism, Anonymiser) or name == "kanon/closeness":
+    if isinstance(mechanism, Anonymiser) or name in ("kanon/closeness", "kanon/employees"):
         return dict(mechanism.Params.model_fields)
     return {}
 

@@ -7,10 +7,12 @@ needs no other knowledge, and is serialised with the plan.
 
 import math
 from datetime import timedelta
+from fractions import Fraction
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, model_validator
 
+from cloakwork.base.exact import delta_of_group, exactly, rounded_down, rounded_up
 from cloakwork.base.facts import CASE
 from cloakwork.base.quantities import Duration, Frozen, Number
 from cloakwork.base.records import Prose
@@ -33,6 +35,26 @@ class Cost(Frozen):
 
 
 NOTHING = Cost(epsilon=0.0)
+
+
+def cost_of_group(cost: Cost, size: int) -> Cost:
+    """What a guarantee that costs ``cost`` for one costs a group of ``size`` (group privacy),
+    rounded up.
+    """
+    if math.isinf(cost.epsilon):
+        return cost
+    epsilon, delta = exactly(cost.epsilon), exactly(cost.delta)
+    of_group = delta_of_group(epsilon, delta, size)
+    return Cost(epsilon=rounded_up(size * epsilon), delta=min(1.0, rounded_up(of_group)))
+
+
+def cost_of_member(cost: Cost, size: int) -> Cost:
+    """What one may cost, so that a group of ``size`` costs ``cost`` at most, rounded down."""
+    epsilon = rounded_down(exactly(cost.epsilon) / size)
+    # The factor by which delta grows does not depend on delta.
+    unit = Fraction(1, 1 << 200)
+    factor = delta_of_group(exactly(epsilon), unit, size) / unit
+    return Cost(epsilon=epsilon, delta=rounded_down(exactly(cost.delta) / factor))
 
 
 def cost_text(cost: Cost | None, *, digits: int = 12) -> str:

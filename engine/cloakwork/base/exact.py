@@ -84,6 +84,33 @@ def exp_minus(x: Fraction) -> tuple[Fraction, Fraction]:
     return Fraction(low, unit), Fraction(high, unit)
 
 
+def exp_upper(x: Fraction) -> Fraction | None:
+    """exp(x) from above, for x >= 0; None where it is beyond all measure."""
+    low = exp_minus(x)[0]
+    return 1 / low if low > 0 else None
+
+
+def delta_of_group(epsilon: Fraction, delta: Fraction, size: int) -> Fraction:
+    """The delta, from above and at most 1, of a group of ``size`` whose members have (``epsilon``,
+    ``delta``) each: delta (e**(size epsilon) - 1) / (e**epsilon - 1).
+
+    Source: Vadhan 2017, lemma 2.2 (the sum delta (1 + e**eps + ... + e**((size-1) eps)) in closed
+    form).
+    """
+    if size == 1 or delta == 0:
+        return delta
+    top = exp_upper(size * epsilon)
+    if top is None:
+        return Fraction(1)
+    # At most ``size`` terms, none above the last; where epsilon is tiny the closed form divides by
+    # nothing.
+    factor = size * top
+    single = exp_minus(epsilon)[1]
+    if single < 1:
+        factor = min(factor, (top - 1) / (1 / single - 1))
+    return min(Fraction(1), delta * factor)
+
+
 FINEST: Final = 60
 """Scales of noise are exact rationals with denominator at most 2**FINEST."""
 

@@ -1,7 +1,7 @@
 """What planning may know: public facts that the policy declares, never what is counted on a log."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
     AwareDatetime,
@@ -19,6 +19,9 @@ UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 CASE: Final = "case"
 """The name of the unit that is one case."""
 
+OF_EVENTS: Final = "event:"
+"""Before the attribute, in the name of a unit that is all events of one value."""
+
 _CASE_ID: Final = "case:concept:name"
 
 RangeType = Literal["number", "integer", "date", "time"]
@@ -35,17 +38,28 @@ class Unit(Frozen):
     of its own under differential privacy, and none where units are counted. ``on_conflict``: what
     becomes of a case whose rows name two units. ``refuse``: the log is refused. ``split``: every
     case is split by unit, conflicting or not; its rows without the attribute become a case of their
-    own.
+    own. ``level``: ``event`` where the attribute names who performed each event, an employee: the
+    unit is all events of one value, in whatever cases; an event without a value is nobody's.
     """
 
     attribute: str | None = None
     max_cases: Annotated[int, Field(ge=1, le=1_000_000)] = 1
     on_conflict: Literal["refuse", "split"] = "refuse"
+    level: Literal["case", "event"] = "case"
 
     @model_validator(mode="after")
     def _conflicts_of_units(self) -> "Unit":
         if self.attribute is None and self.on_conflict == "split":
             raise ValueError("on_conflict: split belongs to a unit with an attribute")
+        if self.level == "case":
+            return self
+        if self.attribute is None or self.attribute.startswith("case:"):
+            raise ValueError("level: event belongs to an attribute of events, such as org:resource")
+        if self.max_cases != 1 or self.on_conflict == "split":
+            raise ValueError(
+                "max_cases and on_conflict belong to level: case; in how many cases one "
+                f"'{self.attribute}' takes part at most is assume.cases_per_employee"
+            )
         return self
 
     @model_serializer(mode="wrap")
@@ -53,22 +67,34 @@ class Unit(Frozen):
         """Without defaults, so that digests of older policies stay what they were."""
         # Digests go by this text.
         found: dict[str, JsonValue] = plain(self)
-        return {
-            key: value for key, value in found.items() if (key, value) != ("on_conflict", "refuse")
-        }
+        later = {("on_conflict", "refuse"), ("level", "case")}
+        return {key: value for key, value in found.items() if (key, value) not in later}
 
     def __str__(self) -> str:
         if self.attribute is None:
             return "case"
+        if self.level == "event":
+            return f"'{self.attribute}' of events"
         return f"'{self.attribute}' (at most {self.max_cases} cases each)"
 
 
 def unit_name(unit: Unit) -> str:
-    """What the ledger's books call a unit: ``case``, or the attribute that identifies units.
+    """What the ledger's books call a unit: ``case``, or the attribute that identifies units; after
+    ``event:`` where it names employees.
 
     One case has one id, so a unit named by the case id is the case.
     """
+    if unit.level == "event":
+        return f"{OF_EVENTS}{unit.attribute}"
     return CASE if unit.attribute in (None, _CASE_ID) else str(unit.attribute)
+
+
+def unit_as_written(value: Any) -> Any:
+    """A unit as a policy writes it: ``case``, or its fields."""
+    # By type: to Python true is an int as well.
+    if isinstance(value, dict) and type(value.get("max_cases", 1)) is not int:
+        raise ValueError("max_cases must be a whole number")
+    return {} if value == "case" else value
 
 
 class Window(Frozen):
@@ -98,10 +124,17 @@ class Facts(Frozen):
     which of these facts nobody declared: they come from a DP profile, and are noisy.
     ``release_window``: the name of the window of a growing log whose cases alone are released;
     ``window`` is then its span. ``head_share``: the share of cases that the ten most frequent
-    variants hold; only a profile tells, and only predictions use it.
+    variants hold; only a profile tells, and only predictions use it. ``employees``: the attribute
+    of events whose values are protected, where these are employees: mechanisms then protect single
+    cases, ``unit``, by so much more that the events of one employee are. ``cases_per_employee``: an
+    upper bound on the cases that hold these.
     """
 
     unit: Unit = Unit()
+    employees: Annotated[str | None, Field(exclude_if=lambda name: name is None)] = None
+    cases_per_employee: Annotated[
+        int | None, Field(ge=1, exclude_if=lambda declared: declared is None)
+    ] = None
     alphabet: tuple[str, ...] | None = None
     units_at_most: Annotated[int, Field(ge=1)] | None = None
     cases_per_unit: Annotated[
@@ -119,6 +152,13 @@ class Facts(Frozen):
     measured: tuple[str, ...] = ()
     release_window: Annotated[str | None, Field(exclude_if=lambda name: name is None)] = None
     head_share: Annotated[float, Field(ge=0, le=1)] | None = None
+
+    @property
+    def protected(self) -> Unit:
+        """Whom the policy protects."""
+        if self.employees is None:
+            return self.unit
+        return Unit(attribute=self.employees, level="event")
 
     def numeric_range(self, name: str) -> tuple[float, float] | None:
         """The declared range of an attribute of numbers; None of others."""

@@ -302,6 +302,12 @@ def _options(pairs: tuple[str, ...]) -> dict[str, Any]:
     help="Attack who is in ORIGINAL, too: by RUNS releases of random halves of it, made by the "
     "plan of RELEASE, else of --policy.",
 )
+@click.option(
+    "--employees",
+    metavar="ATTRIBUTE",
+    help="Bound what is told of employees, whom this attribute of events names, such as "
+    "org:resource; by default those that the policy protects.",
+)
 @click.option("--plot", type=PATH, help="Draw that attack beside the claim here (SVG).")
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
 @click.option("--html", type=PATH, help="Write all attacks, with drawings, to this file.")
@@ -318,6 +324,7 @@ def risk(
     columns: tuple[str, ...],
     targets: int,
     membership: int | None,
+    employees: str | None,
     plot: Path | None,
     seed: int,
     html: Path | None,
@@ -360,6 +367,7 @@ def risk(
             targets=targets,
             seed=seed,
             membership=membership or 0,
+            employees=employees,
             reporter=reporter,
         )
     if html is not None:

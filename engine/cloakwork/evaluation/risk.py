@@ -12,6 +12,7 @@ from cloakwork.evaluation.article29 import article_29
 from cloakwork.evaluation.attacked import AttackedLogs, Attacker
 from cloakwork.evaluation.bounds import share_of
 from cloakwork.evaluation.coded import code_logs
+from cloakwork.evaluation.employees import employee_bounds
 from cloakwork.evaluation.knowledge import who_is_found
 from cloakwork.evaluation.links import Links
 from cloakwork.evaluation.membership import attack_by_plan
@@ -32,10 +33,12 @@ def attack_logs(
     reporter: Reporter,
     membership: int = 0,
     plan: Plan | None = None,
+    employees: str | None = None,
 ) -> RiskReport:
     """Attack ``original`` and at most two releases of it by all of ``ATTACKS``; ``control``: cases
     of the same process that are not in it. ``membership``: how many releases of random halves to
-    make by ``plan`` for an attack on who is in the log; 0: none.
+    make by ``plan`` for an attack on who is in the log; 0: none. ``employees``: the attribute of
+    events that names who performed them, to bound what is told of these.
 
     Nothing is linked with a release without events, and a note says so. Raises LogError for an
     ``original`` or ``control`` without events.
@@ -44,6 +47,10 @@ def attack_logs(
     for each in (original, *([] if control is None else [control])):
         if each.log.events.height == 0:
             raise LogError(each.name, "has no events, so there is nothing to attack")
+    of_employees = None
+    if employees is not None:
+        released = releases[0].log if releases else None
+        of_employees = employee_bounds(original.log, released, employees)
     members = None
     if membership:
         assert plan is not None  # noqa: S101 - found by the caller
@@ -67,20 +74,24 @@ def attack_logs(
         most_targets=targets,
         seed=seed,
         reporter=reporter,
-        notes=[f"nothing can be linked with {name}, as it holds no events" for name in empty],
+        notes=[
+            *([of_employees.in_words()] if of_employees else []),
+            *(f"nothing can be linked with {name}, as it holds no events" for name in empty),
+        ],
     )
     found = [row for attack in ATTACKS for row in attack(attacked)]
     # Attacks add notes as they run, so the report is made after the last.
-    released = attacked.released
+    linked = attacked.released
     return RiskReport(
         internal=INTERNAL,
         release=opened[0].release if opened else None,
         cases=source.cases,
-        released_cases=None if released is None else released.cases,
+        released_cases=None if linked is None else linked.cases,
         targets=len(attacked.targets),
         seed=seed,
         attacks=tuple(found),
         membership=members,
+        employees=of_employees,
         notes=tuple(attacked.notes),
     )
 

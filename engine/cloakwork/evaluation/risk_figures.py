@@ -3,7 +3,7 @@
 import math
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, computed_field, model_validator
 
 from cloakwork.base.quantities import Frozen
 
@@ -170,11 +170,64 @@ class MembershipFigures(Frozen):
         return self.claimed is not None and self.epsilon_at_least > self.claimed.epsilon
 
 
+class DisclosureBounds(Frozen):
+    """What one log tells of employees at most.
+
+    ``places``: of the activity sequences, with events that somebody performed. ``most`` of
+    ``events`` at one of them are one employee's, the largest such share: the bound of identity
+    disclosure. ``alone``: places at which all may be one employee's, so that it can be certain that
+    somebody's events are in the log: membership disclosure. ``attribute``: the largest distance of
+    the times since the event before, at a place, from all of the activity (that of t-closeness, by
+    rank): attribute disclosure; None where there are none.
+    """
+
+    places: Count
+    most: Count
+    events: Count
+    alone: Count
+    attribute: float | None = None
+
+    @computed_field  # type: ignore[prop-decorator]  # of pydantic
+    @property
+    def identity(self) -> float:
+        """The largest probability to be right about who performed an event."""
+        return self.most / self.events if self.events else 0.0
+
+    @computed_field  # type: ignore[prop-decorator]  # of pydantic
+    @property
+    def membership(self) -> float:
+        """The share of the places that name an employee for certain."""
+        return self.alone / self.places if self.places else 0.0
+
+
+class EmployeeBounds(Frozen):
+    """The bounds for the employees that ``attribute`` of events names: in the log itself, and in
+    the release, of which nobody but the log's owner knows who performed its events.
+    """
+
+    attribute: str
+    before: DisclosureBounds
+    after: DisclosureBounds | None = None
+
+    def in_words(self) -> str:
+        """Of both logs, in one line."""
+        said = [f"who performed an event ('{self.attribute}') is guessed right"]
+        for where, found in (("in the log", self.before), ("in the release", self.after)):
+            if found is not None:
+                said.append(
+                    f"{where} with probability at most {found.identity:.1%} ({found.most:,} of "
+                    f"{found.events:,} events at one place of an activity sequence; certain at "
+                    f"{found.alone:,} of {found.places:,} places)"
+                )
+        return " ".join([said[0], " and ".join(said[1:])])
+
+
 class RiskReport(Frozen):
     """All attacks, on how many targets, and what the figures take as given.
 
     ``release``: the id that the attacked release's statement states, which nothing here verifies;
     None where a log alone was attacked. ``membership``: None where that was not attacked.
+    ``employees``: None where nobody said which attribute names them.
     """
 
     format: Literal["cloakwork/risk/v1"] = RISK_FORMAT
@@ -187,6 +240,7 @@ class RiskReport(Frozen):
     confidence: Part = 0.95
     attacks: tuple[Attack, ...]
     membership: MembershipFigures | None = None
+    employees: Annotated[EmployeeBounds | None, Field(exclude_if=lambda each: each is None)] = None
     notes: tuple[str, ...]
 
     @property

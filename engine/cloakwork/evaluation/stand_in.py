@@ -344,7 +344,11 @@ def stand_in_facts(
         facts = profile.facts(facts)
     roles = {rule.role for policy in policies for rule in policy.spec.attributes.values()}
     units = [policy.spec.unit for policy in policies]
-    max_cases = {unit.attribute: unit.max_cases for unit in units if unit.attribute is not None}
+    max_cases = {
+        unit.attribute: unit.max_cases
+        for unit in units
+        if unit.attribute is not None and unit.level == "case"
+    }
     # In the order in which they are told.
     assumed = list[str]()
     number = _cases(facts, profile, cases, assumed)
@@ -449,6 +453,11 @@ def _attributes(
             # A rule that tells which values there are beats one that does not, in whatever policy.
             if not (known.domain or known.range or known.bins or known.hierarchy):
                 rules[name] = rule
+    # Who performed events is counted, and never released.
+    for policy in policies:
+        for goal in policy.goals():
+            if goal.employees is not None:
+                rules[goal.employees] = AttributeRule(role="insensitive")
     return tuple(_attribute(name, rule, assumed) for name, rule in rules.items())
 
 

@@ -76,11 +76,14 @@ def short_description(guarantee: Guarantee) -> str:
     """A guarantee in a few words, with its strength:
     ``k-anonymity over control-flow (k 10, scope variants, ...)``.
     """
+    # k of employees counts neither cases nor units.
+    own = set() if guarantee.employees is None else {"count"}
     strengths = guarantee.model_dump(
-        exclude={"kind", "over", "attribute"}, exclude_none=True, mode="json"
+        exclude={"kind", "over", "attribute", "unit", *own}, exclude_none=True, mode="json"
     )
     options = ", ".join(
         f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
         for name, value in strengths.items()
     )
-    return f"{guarantee.kind} over {listed(guarantee.over)} ({options})"
+    whose = "" if guarantee.employees is None else f" of each '{guarantee.employees}'"
+    return f"{guarantee.kind}{whose} over {listed(guarantee.over)} ({options})"

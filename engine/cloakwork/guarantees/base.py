@@ -121,6 +121,13 @@ class PrivacyGuarantee(Frozen, ABC):
         def over(self) -> tuple[str, ...]:
             """The columns that it covers."""
 
+    @property
+    def employees(self) -> str | None:
+        """The attribute of events that names whom it protects; None where that is cases or persons,
+        of which the policy says who.
+        """
+        return None
+
     @classmethod
     def __pydantic_init_subclass__(cls, **options: Any) -> None:
         """Raise TypeError for a kind that leaves out a part; the two families are no kinds."""

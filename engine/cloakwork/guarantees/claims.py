@@ -54,6 +54,18 @@ class ProtectsEachUnit(Frozen):
     cases_without: Literal["own-unit", "no-unit"] = "own-unit"
 
 
+class ProtectsEachEmployee(Frozen):
+    """The claim speaks of all events that one value of ``attribute`` performed.
+
+    ``cases``: in how many cases these are at most, which nothing enforces; None where the claim
+    does not rest on it.
+    """
+
+    kind: Literal["protects-each-employee"] = "protects-each-employee"
+    attribute: str
+    cases: Annotated[int | None, Field(ge=1)] = None
+
+
 class UnitsAtMost(Frozen):
     """An upper bound on the number of units in the log."""
 
@@ -176,6 +188,7 @@ Assumption = Annotated[
     ProtectsOneTime
     | ProtectsEachCase
     | ProtectsEachUnit
+    | ProtectsEachEmployee
     | UnitsAtMost
     | WellFormed
     | WithinLimits
@@ -258,6 +271,19 @@ class NoiseCosts(Frozen):
     cost: Cost
 
 
+class GroupOfCases(Frozen):
+    """The noise protects ``cases`` cases together, those that the events of one value of
+    ``attribute`` change; ``cost``: what it costs one case. ``each``: how many changes one of them
+    is.
+    """
+
+    kind: Literal["group-of-cases"] = "group-of-cases"
+    attribute: str
+    cases: Annotated[int, Field(ge=1)]
+    each: Literal["replaced", "removed-and-added"]
+    cost: Cost
+
+
 class MovesWholeCases(Frozen):
     """``mechanism`` writes the control flow last, out of whole cases of the source."""
 
@@ -315,7 +341,7 @@ class MeasuredOnRelease(Frozen):
     """An independent check measures the released log."""
 
     kind: Literal["measured-on-release"] = "measured-on-release"
-    what: Literal["groups", "knowledge", "classes"]
+    what: Literal["groups", "knowledge", "classes", "employees"]
 
 
 class MeasuredWithoutInserted(Frozen):
@@ -334,6 +360,7 @@ Reason = Annotated[
     | TimesOnlyThroughNoise
     | OthersReadNoTimes
     | NoiseCosts
+    | GroupOfCases
     | MovesWholeCases
     | LeavesOutEvents
     | GivesGroupOneValue
@@ -444,6 +471,17 @@ class HoldsWindow(Frozen):
     tells_starts: bool
 
 
+class NoiseForEmployees(Frozen):
+    """Differential privacy of employees: noise is that of ``cases`` cases together, each with
+    ``epsilon``.
+    """
+
+    kind: Literal["noise-for-employees"] = "noise-for-employees"
+    attribute: str
+    cases: Annotated[int, Field(ge=1)]
+    epsilon: float
+
+
 class PreferenceUnused(Frozen):
     """The policy names a mechanism under ``prefer`` that could not be taken, and why."""
 
@@ -489,6 +527,7 @@ Caveat = Annotated[
     | NoTotal
     | SeparateBudgets
     | HoldsWindow
+    | NoiseForEmployees
     | PreferenceUnused
     | RunsUnproven
     | Homogeneity

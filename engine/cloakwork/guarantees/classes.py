@@ -181,7 +181,7 @@ class GroupedValues:
         column = _compared_values(batch, self.attribute)
         if self.attribute.startswith(CASE_PREFIX):
             return self._of_cases(batch, column)
-        activities = _activities(batch, self.key)
+        activities = activities_of(batch, self.key)
         found = prefixes_of(batch.offsets, activities, self.key)
         class_ = found.of_event
         if self.classes == "variants":
@@ -205,7 +205,7 @@ class GroupedValues:
 
     def _of_cases(self, batch: EventLog, values: pl.Series) -> pl.DataFrame:
         """The values of an attribute of cases, which are compared with one another all together."""
-        found = prefixes_of(batch.offsets, _activities(batch, self.key), self.key)
+        found = prefixes_of(batch.offsets, activities_of(batch, self.key), self.key)
         by_case = _all_kept(found.of_case, values)
         if self.classes == "variants":
             return _of_no_activity(_counted(by_case), found.hashes)
@@ -244,7 +244,7 @@ def _table(counted: pl.DataFrame, activity: Words, class_: Words) -> pl.DataFram
     return pl.DataFrame([*hashes, counted["value"], counted["count"], counted["kept"]])
 
 
-def _activities(log: EventLog, key: HashKey) -> NumberedRows:
+def activities_of(log: EventLog, key: HashKey) -> NumberedRows:
     """The activities of the events; a missing one is an empty text."""
     labels = log.events[ACTIVITY].cast(pl.String).fill_null("")
     return numbered_rows(pl.DataFrame({ACTIVITY: labels}), [ACTIVITY], key)

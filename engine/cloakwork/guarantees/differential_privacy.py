@@ -2,11 +2,20 @@
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from cloakwork.base.costs import RARE, Cost, Currency, epsilon_of_advantage, guessing_advantage
+from cloakwork.base.costs import (
+    RARE,
+    Cost,
+    Currency,
+    cost_of_group,
+    cost_of_member,
+    epsilon_of_advantage,
+    guessing_advantage,
+)
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.quantities import LEAST_EPSILON, MOST_EPSILON, as_number
@@ -27,11 +36,14 @@ from cloakwork.guarantees.base import (
 from cloakwork.guarantees.claims import (
     Assumption,
     DomainsDeclared,
+    GroupOfCases,
     GuaranteeCaveat,
     IndependentPresence,
     MayRevealTimes,
     NothingElseObservable,
     ProfileIsCharged,
+    ProtectsEachCase,
+    ProtectsEachEmployee,
     Reason,
     ValuesOnlyThroughNoise,
 )
@@ -182,6 +194,8 @@ class DifferentialPrivacy(NoiseGuarantee):
         """Between unbounded neighbours, no raw value reaches any released column except through
         charged noise (rules 1 to 3); between bounded ones, no covered one does (rule 4).
         """
+        if flow.facts.employees is not None:
+            return self._derive_for_employees(flow)
         if self.neighbours == "bounded":
             return derive_given_columns(self, flow)
         columns = flow.columns
@@ -215,6 +229,67 @@ class DifferentialPrivacy(NoiseGuarantee):
             IndependentPresence(),
         )
         return derived_at_cost(self, flow, derivation, assumptions)
+
+    def of_single_cases(self, facts: Facts) -> "DifferentialPrivacy | str":
+        """What must hold of single cases for it to hold of whom the policy protects; or why nothing
+        does, as the end of a sentence.
+
+        The events of one employee lie in m cases at most. Taking them out changes each of these,
+        which is one case removed and one added, and drawing other values for them is each replaced:
+        so it holds where 2m, or m, cases together are protected as much (group privacy: Vadhan
+        2017, lemma 2.2).
+        """
+        name, size = facts.employees, self.cases_changed(facts)
+        if name is None:
+            return self
+        if size is None:
+            return (
+                f"in how many cases one '{name}' takes part is not bounded, and each changes with "
+                "them: declare assume.cases_per_employee, the most cases of one"
+            )
+        of_case = cost_of_member(Cost(epsilon=self.epsilon, delta=self.delta), size)
+        if of_case.epsilon < LEAST_EPSILON:
+            return (
+                f"epsilon {self.epsilon:g} for one '{name}', who changes {size:,} cases, leaves "
+                f"epsilon {of_case.epsilon:.3g} for one; the least is {LEAST_EPSILON:g}"
+            )
+        return self.model_copy(update={"epsilon": of_case.epsilon, "delta": of_case.delta})
+
+    def cases_changed(self, facts: Facts) -> int | None:
+        """How many single cases are added, removed or replaced with one employee; None where that
+        is not bounded.
+        """
+        most = facts.cases_per_employee
+        if facts.employees is None or most is None:
+            return None
+        return most if self.neighbours == "bounded" else 2 * most
+
+    def _derive_for_employees(self, flow: Flow) -> Derived | Underived:
+        name, most = flow.facts.employees, flow.facts.cases_per_employee
+        size = self.cases_changed(flow.facts)
+        goal = self.of_single_cases(flow.facts)
+        if isinstance(goal, str):
+            return Underived((goal,))
+        if flow.profiled is not None:
+            return Underived(("a profile is measured for single cases, not for employees",))
+        assert name is not None and size is not None  # noqa: S101 - else there is no goal of cases
+        alone = flow.facts.model_copy(update={"employees": None})
+        found = goal.derive(replace(flow, facts=alone))
+        if isinstance(found, Underived) or found.cost is None:
+            return found
+        each: Literal["replaced", "removed-and-added"] = "removed-and-added"
+        if self.neighbours == "bounded":
+            each = "replaced"
+        together = GroupOfCases(attribute=name, cases=size, each=each, cost=found.cost)
+        protects = ProtectsEachEmployee(attribute=name, cases=most)
+        others = (item for item in found.assumptions if not isinstance(item, ProtectsEachCase))
+        return replace(
+            found,
+            derivation=(*found.derivation, together),
+            assumptions=(protects, *others),
+            cost=cost_of_group(found.cost, size),
+            naive=None if found.naive is None else cost_of_group(found.naive, size),
+        )
 
     def _raw_values(self, flow: Flow) -> Iterator[str]:
         """What would be seen without noise, in covered columns or in others that give them away."""

@@ -10,6 +10,8 @@ and a unit where units are counted.
 What this cannot see: whether the cases of the log are distinct real ones, which the release's
 lineage has to say; and events of equal time have the order of the file (a reader who sorts them
 otherwise sees other variants).
+
+Where employees are protected, who performed which event counts besides (``employees``).
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,10 +20,10 @@ from typing import Annotated, ClassVar, Final, Literal
 
 import numpy as np
 import polars as pl
-from pydantic import Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from cloakwork.base.arrays import Ints, Words
-from cloakwork.base.facts import Unit
+from cloakwork.base.facts import Unit, unit_as_written
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.naming import values_of
 from cloakwork.base.quantities import MOST_ROWS
@@ -42,16 +44,24 @@ from cloakwork.guarantees.claims import (
     MeasuredOnRelease,
     MeasuredWithoutInserted,
     MovesWholeCases,
+    ProtectsEachEmployee,
     Reason,
 )
 from cloakwork.guarantees.classes import CLASS, in_lists, numbered_rows, prefixes_of
+from cloakwork.guarantees.employees import check_of_employees
 from cloakwork.guarantees.evidence import (
     EvidenceOfView,
     GuaranteeCheck,
     Observation,
     require_column,
 )
-from cloakwork.guarantees.flow import Derived, Flow, Underived, unit_assumptions
+from cloakwork.guarantees.flow import (
+    Derived,
+    Flow,
+    Underived,
+    form_assumptions,
+    unit_assumptions,
+)
 from cloakwork.guarantees.hashing import HashKey
 from cloakwork.guarantees.inserted import KeptEvents, WithoutVisibleInsertions
 from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, EventLog
@@ -89,9 +99,51 @@ class KAnonymity(CountedGuarantee):
     count: Annotated[
         Literal["cases", "units"], Field(description="What k counts: cases, or units of privacy")
     ] = "cases"
+    unit: Annotated[
+        Unit | None,
+        BeforeValidator(unit_as_written, json_schema_input_type=Literal["case"] | Unit),
+        Field(
+            description=(
+                "Whom it protects, if not the policy's unit: case, or {attribute, level: event} "
+                "for employees"
+            ),
+            exclude_if=lambda unit: unit is None,
+        ),
+    ] = None
+
+    @model_validator(mode="after")
+    def _own_unit(self) -> "KAnonymity":
+        if self.unit is not None and self.unit.level == "case" and self.unit != Unit():
+            raise ValueError(
+                "unit must be case or {attribute, level: event}: persons with several cases are "
+                "the unit of the whole policy, spec.unit"
+            )
+        return self
+
+    @property
+    def employees(self) -> str | None:
+        """The attribute of events that names whom it protects; None where that is cases or persons.
+
+        Then all that k counts is events at one place of one class: k cases at least are in it, and
+        nobody performed more than 1/k of the events there that somebody performed.
+        """
+        return self.unit.attribute if self.unit is not None else None
 
     def sentence(self) -> str:
         """Say it to a person."""
+        if self.employees is not None:
+            shared = "complete activity sequence"
+            if self.scope == "prefixes":
+                shared = "beginning of an activity sequence"
+            return (
+                f"Every released {shared} is shared by at least {self.k} released cases, each made "
+                f"from a different case of the source log, and no '{self.employees}' performed "
+                f"more than 1/{self.k} of the events at one place of it; cases that did not fit "
+                f"were changed or left out. By the sequences alone, whoever guesses who performed "
+                f"such an event is right with probability at most 1/{self.k} "
+                f"({self.k}-anonymity of each '{self.employees}' over {listed(self.over)}, "
+                f"counted over {self.scope})."
+            )
         what = "complete activity sequence"
         if self.scope == "prefixes":
             what = "beginning of an activity sequence"
@@ -114,6 +166,11 @@ class KAnonymity(CountedGuarantee):
         if self.scope == "prefixes":
             what = "beginning of an activity sequence"
         beside = f", with {listed(others)}" if others else ""
+        if self.employees is not None:
+            return (
+                f"no '{self.employees}' performed more than 1/{self.k} of the events at one place "
+                f"of each {what}, which at least {self.k} cases share"
+            )
         whom = f"at least {self.k} cases"
         if self.count == "units":
             whom = f"cases of at least {self.k} different units"
@@ -123,6 +180,8 @@ class KAnonymity(CountedGuarantee):
     def derive(self, flow: Flow) -> Derived | Underived:
         """The last step to write each covered column was chosen for it, on real cases."""
         causes = tuple(self.why_not_served(flow, self.over))
+        if self.employees in flow.released:
+            causes += (f"'{self.employees}' is released, which names whom it protects: drop it",)
         if causes:
             return Underived(causes)
         derivation: list[Reason] = [
@@ -137,6 +196,14 @@ class KAnonymity(CountedGuarantee):
         # Inserted events may show by what they lack, and the group is smaller without them.
         if flow.inserts:
             derivation.append(MeasuredWithoutInserted(what="groups"))
+        if self.employees is not None:
+            derivation.append(MeasuredOnRelease(what="employees"))
+            of_employees = ProtectsEachEmployee(attribute=self.employees)
+            return Derived(
+                derivation=tuple(derivation),
+                assumptions=(of_employees, *form_assumptions(flow.facts)),
+                basis="derived and measured",
+            )
         in_units = self.count == "units"
         return Derived(
             derivation=tuple(derivation),
@@ -148,6 +215,8 @@ class KAnonymity(CountedGuarantee):
         """The size of the smallest class. Whoever recognises inserted events takes away those that
         show.
         """
+        if self.employees is not None:
+            return check_of_employees(self.k, self.scope, self.employees, raw_times=raw_times)
         sizes = ClassSizes(self, unit)
         counted = "units" if sizes.counts_units else "released cases"
 
@@ -167,9 +236,14 @@ class KAnonymity(CountedGuarantee):
             ),
         )
 
+    def cited(self) -> str:
+        """As every guarantee is, with the employees that it protects."""
+        whose = "" if self.employees is None else f" of each '{self.employees}'"
+        return f"{self.kind}{whose} over {', '.join(self.over)}"
+
     def least_group(self) -> LeastGroup:
-        """k cases or units."""
-        return LeastGroup("k", self.k, self.count)
+        """k cases or units; of events that employees performed, cases: there is one in each."""
+        return LeastGroup("k", self.k, "cases" if self.employees else self.count)
 
     def quasi_identifiers(self) -> tuple[str, ...]:
         """The attributes among ``over``."""
@@ -181,6 +255,8 @@ class KAnonymity(CountedGuarantee):
         if release.sensitive:
             yield Homogeneity(attributes=release.sensitive)
         yield Intersection(of="k-anonymity")
+        if self.employees is not None:
+            return
         if self.count == "cases" and release.unit_attribute is not None:
             yield CountsCases(attribute=release.unit_attribute)
 

@@ -9,6 +9,8 @@ and 4):
   person owns;
 - from person to case as a replacement: without one of its cases a person may be represented by
   another, so one case less is one person less and one person more;
+- from case to employee as a group of twice as many cases as hold events of one employee, each of
+  which changes; from employee to case as it is, since that noise protects single cases as well;
 - into the metric book from whatever differential privacy covers timestamps: as it is where the
   control flow is given, as a replacement otherwise.
 
@@ -25,8 +27,8 @@ from functools import lru_cache
 from typing import Final
 
 from cloakwork.base.costs import Charge, Cost, Currency
-from cloakwork.base.exact import exactly, exp_minus, rounded_down, rounded_up
-from cloakwork.base.facts import CASE
+from cloakwork.base.exact import delta_of_group, exactly, exp_upper, rounded_down, rounded_up
+from cloakwork.base.facts import CASE, OF_EVENTS
 
 _GRID: Final = 1 << 300
 """Converted deltas are rounded up to multiples of its inverse, so that sums of them stay small
@@ -135,27 +137,13 @@ NOTHING: Final = Amount()
 
 @lru_cache(maxsize=4096)
 def for_group(amount: Amount, size: int) -> Amount:
-    """What a guarantee for one costs a group of ``size``: (M eps, delta (e**(M eps) - 1) / (e**eps
-    - 1)).
-
-    Source: Vadhan 2017, lemma 2.2 (the sum delta (1 + e**eps + ... + e**((M-1) eps)) in closed
-    form). Delta is rounded up, and 1 where nothing better can be said.
+    """What a guarantee for one costs a group of ``size`` (``delta_of_group``); delta is rounded
+    up.
     """
     if size == 1 or amount.epsilon is None:
         return amount
-    epsilon = size * amount.epsilon
-    if amount.delta == 0:
-        return Amount(epsilon)
-    top = _exp_upper(epsilon)
-    single = exp_minus(amount.epsilon)[1]
-    if top is None:
-        return Amount(epsilon, Fraction(1))
-    # At most ``size`` terms, none above the last; where epsilon is tiny the closed form divides by
-    # nothing.
-    factor = size * top
-    if single < 1:
-        factor = min(factor, (top - 1) / (1 / single - 1))
-    return Amount(epsilon, _rounded_up_delta(amount.delta * factor))
+    delta = delta_of_group(amount.epsilon, amount.delta, size)
+    return Amount(size * amount.epsilon, _rounded_up_delta(delta))
 
 
 @lru_cache(maxsize=4096)
@@ -167,16 +155,10 @@ def for_replacement(amount: Amount) -> Amount:
         return amount
     if amount.delta == 0:
         return Amount(2 * amount.epsilon)
-    factor = _exp_upper(amount.epsilon)
+    factor = exp_upper(amount.epsilon)
     if factor is None:
         return Amount(2 * amount.epsilon, Fraction(1))
     return Amount(2 * amount.epsilon, _rounded_up_delta(amount.delta * (1 + factor)))
-
-
-def _exp_upper(x: Fraction) -> Fraction | None:
-    """exp(x) from above, for x >= 0; None where it is beyond all measure."""
-    low = exp_minus(x)[0]
-    return 1 / low if low > 0 else None
 
 
 def _rounded_up_delta(delta: Fraction) -> Fraction:
@@ -235,10 +217,15 @@ def _for_unit(
     if charged == unit:
         return amount
     # From a person to a case as a replacement, and from a case to a person as a group.
-    if charged != CASE:
+    # What protects the events of an employee protects several cases together, and so each of them.
+    if charged != CASE and not str(charged).startswith(OF_EVENTS):
         if unit not in (CASE, None):
             return None  # two attributes that identify persons, in ways that cannot be compared
         amount = for_replacement(amount)
     if unit in (CASE, None):
         return amount
-    return for_group(amount, cases[str(unit)]) if unit in cases else None
+    if unit not in cases:
+        return None
+    # Without the events of one employee a case is another one: one removed, and one added.
+    changes = 2 if str(unit).startswith(OF_EVENTS) else 1
+    return for_group(amount, changes * cases[str(unit)])

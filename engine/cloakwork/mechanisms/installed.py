@@ -16,6 +16,7 @@ MECHANISMS: Final[Mapping[str, str | None]] = {
     "kanon/best-first": "kanon.best_first:BestFirst",
     "kanon/a-star": "kanon.a_star:AStar",
     "kanon/pretsa": "kanon.pretsa:Pretsa",
+    "kanon/employees": "kanon.employees:Employees",
     "kanon/generalise": "kanon.generalise:Generalise",
     "kanon/fill": "kanon.fill:Fill",
     "kanon/tlkc": "kanon.tlkc:Tlkc",

@@ -71,6 +71,8 @@ def profile_params(policy: Policy) -> ProfileParams:
             "than spec.profile"
         )
         raise _no_profile(policy, reason)
+    if policy.spec.unit.level == "event":
+        raise _no_profile(policy, "a profile is measured for single cases, not for employees")
     return params_within(
         policy.spec.unit,
         Cost(epsilon=share.epsilon, delta=share.delta),
@@ -122,7 +124,7 @@ def _impossible(policy: Policy, reason: str) -> PlanImpossible:
 
 def charged_window(facts: Facts) -> str | None:
     """The window in which alone a release is charged; None where it is charged in every one."""
-    return facts.release_window if unit_name(facts.unit) == CASE else None
+    return facts.release_window if unit_name(facts.protected) == CASE else None
 
 
 def say_window(draft: Draft) -> Draft:
@@ -130,9 +132,10 @@ def say_window(draft: Draft) -> Draft:
     name = draft.facts.release_window
     if name is None:
         return draft
+    protected = draft.facts.protected
     caveat = HoldsWindow(
         window=name,
-        unit_attribute=None if unit_name(draft.facts.unit) == CASE else draft.facts.unit.attribute,
+        unit_attribute=None if unit_name(protected) == CASE else protected.attribute,
         tells_starts=not any(goal.hides_presence() for goal in draft.goals),
     )
     return replace(draft, warnings=(*draft.warnings, caveat))
@@ -253,12 +256,13 @@ def unit_charge(
     cost: Cost, facts: Facts, times: Literal["bounded", "unbounded"] | None = None
 ) -> Charge:
     """A cost of differential privacy, with whom it protects."""
-    unit = facts.unit
+    unit = facts.protected
+    counts_cases = unit.attribute is not None and unit.level == "case"
     return Charge(
         currency="unit",
         cost=cost,
         unit=unit_name(unit),
-        max_cases=None if unit.attribute is None else unit.max_cases,
+        max_cases=unit.max_cases if counts_cases else None,
         times=times,
         window=charged_window(facts),
     )
@@ -273,10 +277,18 @@ def ledger_terms(policy: Policy, window: str | None = None) -> BudgetTerms:
         unit=unit_name(spec.unit),
         totals=_ledger_totals(policy),
         books={unit: limit.cost() for unit, limit in spec.budget.books.items()},
-        cases_per_unit=spec.assume.cases_per_unit,
+        cases_per_unit=_cases_per_unit(policy),
         window=window,
         every=None if spec.budget.windows is None else spec.budget.windows.every,
     )
+
+
+def _cases_per_unit(policy: Policy) -> Mapping[str, int]:
+    """By unit, in how many cases one is at most, as declared."""
+    assume, unit = policy.spec.assume, policy.spec.unit
+    if unit.level == "case" or assume.cases_per_employee is None:
+        return assume.cases_per_unit
+    return {**assume.cases_per_unit, unit_name(unit): assume.cases_per_employee}
 
 
 def reservation_request(plan: Plan) -> ReservationRequest:

@@ -5,13 +5,14 @@ from dataclasses import replace
 from typing import Final
 
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
-from cloakwork.guarantees import ReleaseOutline
+from cloakwork.guarantees import DifferentialPrivacy, ReleaseOutline
 from cloakwork.guarantees.claims import (
     Caveat,
     FlattenedObjects,
     FrequenciesKept,
     InsertedEventsCopy,
     LargeT,
+    NoiseForEmployees,
     PreferenceUnused,
     RangeScale,
     RunsUnproven,
@@ -65,6 +66,12 @@ def _caveats_of_goals(draft: Draft) -> Iterator[Caveat]:
         sensitive=tuple(sensitive),
         beside_times=tuple(sorted(draft.released - {CONTROL_FLOW, TIMESTAMPS, METADATA})),
     )
+    if (name := draft.facts.employees) is not None:
+        for goal in draft.goals:
+            if isinstance(goal, DifferentialPrivacy) and (size := goal.cases_changed(draft.facts)):
+                yield NoiseForEmployees(
+                    attribute=name, cases=size, epsilon=float(f"{goal.epsilon / size:.6g}")
+                )
     said: set[Caveat] = set()
     for goal in draft.goals:
         for caveat in goal.caveats(outline):

@@ -156,6 +156,12 @@ class Plan(Frozen):
         return frozenset(item.column for item in self.attributes if item.treatment in RELEASED)
 
     @property
+    def employees(self) -> frozenset[str]:
+        """The attributes of events by which claims count who performed them; none is released."""
+        names = (claim.guarantee.employees for claim in self.claims)
+        return frozenset(name for name in names if name is not None)
+
+    @property
     def bounded(self) -> bool:
         """Whether differential privacy bounds everything that is released; else something is
         released without any bound.

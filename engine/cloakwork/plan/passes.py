@@ -4,9 +4,11 @@ from dataclasses import replace
 from typing import Final
 
 from cloakwork.base.costs import Cost
+from cloakwork.base.errors import Cause
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.text import listed
-from cloakwork.guarantees import DifferentialPrivacy, Guarantee
+from cloakwork.guarantees import DifferentialPrivacy, Guarantee, KAnonymity
+from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.bound import BoundParams
 from cloakwork.plan.budget import (
     charge_budget,
@@ -16,7 +18,7 @@ from cloakwork.plan.budget import (
     say_window,
 )
 from cloakwork.plan.caveats import add_caveats
-from cloakwork.plan.choose import MechanismChoice, choose_mechanism, step_of
+from cloakwork.plan.choose import MechanismChoice, choose_mechanism, options_for, step_of
 from cloakwork.plan.columns import (
     classify_columns,
     expose_metadata,
@@ -68,7 +70,15 @@ def choose_mechanisms(draft: Draft) -> Draft:
         left = goal_after_profile(draft.profile, goal)
         if left is None:
             continue
-        choice = _choose(index, left, goal, draft)
+        # Mechanisms protect single cases, by as much more as employees change of them.
+        whole: Guarantee = goal
+        if draft.facts.employees is not None and isinstance(left, DifferentialPrivacy):
+            of_cases = left.of_single_cases(draft.facts)
+            if isinstance(of_cases, str):
+                causes.append(Cause(goal.cited(), of_cases, where=("spec", "guarantees", index)))
+                continue
+            left = whole = of_cases
+        choice = _choose(index, left, whole, draft)
         steps += choice.steps
         considered += choice.considered
         # At the guarantee's place where they have none of their own.
@@ -133,6 +143,43 @@ def _is_named_first(step: Step, draft: Draft) -> bool:
     return False
 
 
+def protect_cases_and_employees(draft: Draft) -> Draft:
+    """Where one k-anonymity protects employees and others cases, let the step for the first bring
+    about all of them: two steps would undo each other's work.
+    """
+    counted = {i: goal for i, goal in enumerate(draft.goals) if isinstance(goal, KAnonymity)}
+    of_employees = {i: goal for i, goal in counted.items() if goal.employees is not None}
+    if not of_employees or len(counted) == 1:
+        return draft
+    others = {i: goal for i, goal in counted.items() if goal.employees is None}
+    causes = []
+    if len(of_employees) > 1:
+        reason = "one k-anonymity of employees is possible beside others: leave one of them"
+        causes.append(Cause(of_employees[min(of_employees)].cited(), reason))
+    for index, goal in others.items():
+        by_units = goal.count == "units" and draft.facts.unit.attribute is not None
+        if goal.over != (CONTROL_FLOW,) or by_units:
+            reason = (
+                "beside k-anonymity of employees it must count cases, over control-flow alone: "
+                "what else it asks would be undone where cases are left out for employees"
+            )
+            where = ("spec", "guarantees", index)
+            causes.append(Cause(goal.cited(), reason, where=where))
+    index = next(iter(of_employees))
+    step = next((each for each in draft.steps if index in each.goals), None)
+    if causes or step is None:
+        return replace(draft, causes=(*draft.causes, *causes))
+    mechanism = draft.catalogue[step.mechanism]
+    options = options_for(mechanism, draft.policy.spec.mechanisms)
+    options["least_cases"] = max(goal.k for goal in counted.values())
+    offer = mechanism.offer(of_employees[index], draft.facts, options)
+    assert isinstance(offer, Offer)  # noqa: S101 - it offered for fewer cases
+    serving = step_of(mechanism, offer.params, draft.facts, why=offer.why, goals=tuple(counted))
+    kept = [each for each in draft.steps if not others.keys() & {*each.goals} and each is not step]
+    considered = tuple(item for item in draft.considered if item.mechanism != step.mechanism)
+    return replace(draft, steps=(*kept, serving), considered=considered)
+
+
 def order_steps(draft: Draft) -> Draft:
     """Run a step that makes new cases before those that add columns to them, these before those
     that change cases, and a writer of a column before its readers; then inserted events are
@@ -169,6 +216,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     # The steps: what bounds a unit first, then a mechanism for each guarantee.
     bound_contributions,
     choose_mechanisms,
+    protect_cases_and_employees,
     expose_unproven,
     # What the guarantees leave to the treatment of attributes.
     generalise_quasi_identifiers,

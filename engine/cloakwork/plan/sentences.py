@@ -13,7 +13,7 @@ from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.notebook_html import html_of, listing, paragraph, shown, table
 from cloakwork.base.quantities import format_duration
-from cloakwork.base.text import listed, quoted, size_text
+from cloakwork.base.text import counted, listed, quoted, size_text
 from cloakwork.guarantees import (
     VACUOUS_T,
     Guarantee,
@@ -123,6 +123,15 @@ def reason_in_words(reason: Reason) -> str:
             return (
                 f"the noise that is drawn costs epsilon {cost.epsilon:.6g}, delta {cost.delta:.3g}"
             )
+        case claims.GroupOfCases(attribute=name, cases=count, each=each, cost=cost):
+            changed = "one case replaced"
+            if each == "removed-and-added":
+                changed = "one case removed and one added"
+            return (
+                f"each case that holds events of one '{name}' changes with them, {changed}: so the "
+                f"noise protects {counted(count, 'case')} together, and each single case with "
+                f"epsilon {cost.epsilon:.6g}, delta {cost.delta:.3g}"
+            )
         case claims.MovesWholeCases(mechanism=name):
             return (
                 f"{name} is the last step to write the control flow, "
@@ -170,6 +179,11 @@ _MEASURED: Final = {
         "an independent check counts on the released log who fits each such knowledge; "
         "a violation stops the release"
     ),
+    "employees": (
+        "it counts as well, before the attribute is dropped, how many of the events at each place "
+        "of a group one employee performed, inserted events left out; a larger share than 1/k "
+        "stops the release"
+    ),
     "classes": (
         "an independent check measures every class on the released log; "
         "one that fails stops the release"
@@ -208,6 +222,18 @@ def assumption_in_words(assumption: Assumption) -> str:
                 f"the protected unit is all cases that share a value of '{name}' "
                 f"(at most {most:,} of them kept); a case without '{name}' {counts}; "
                 f"that cases have '{name}' at all is taken as known"
+            )
+        case claims.ProtectsEachEmployee(attribute=name, cases=None):
+            return (
+                f"the protected unit is all events that one '{name}' performed; values are "
+                f"distinguished by their spelling, an event without '{name}' (missing, blank, or "
+                "no number) was performed by nobody, and counts neither for nor against"
+            )
+        case claims.ProtectsEachEmployee(attribute=name, cases=most):
+            return (
+                f"the protected unit is all events that one '{name}' performed; that they lie in "
+                f"at most {most:,} cases is declared, and not enforced: for whoever took part in "
+                "more, epsilon and delta are larger"
             )
         case claims.UnitsAtMost(units=units, source=source):
             by = {"declared": "declared", "profile": "by the DP profile, with a margin"}[source]
@@ -313,6 +339,11 @@ def caveat_in_words(caveat: Caveat) -> str:
             return (
                 f"{said}; one '{unit}' may have cases in several windows, "
                 "so the costs of all of them add up"
+            )
+        case claims.NoiseForEmployees(attribute=name, cases=count, epsilon=epsilon):
+            return (
+                f"protecting all events of one '{name}' costs noise for "
+                f"{counted(count, 'case')} together: as if one case had epsilon {epsilon:.3g}"
             )
         case claims.PreferenceUnused(mechanism=name, reason=reason):
             return f"mechanisms.prefer names {name}, which is not used: {reason}"

@@ -99,9 +99,12 @@ def treat_attributes(draft: Draft) -> Draft:
     unit = draft.facts.unit.attribute
     released = {item.attribute for item in draft.attributes if item.treatment in RELEASED}
     is_counted = any(group is not None and group.counts == "units" for group in groups)
-    if is_counted and unit is not None and unit not in released:
-        others = (item for item in treatments if item.attribute != unit)
-        treatments = (*others, Treatment(attribute=unit, treatment="protect"))
+    counted = {goal.employees for goal in draft.goals} | ({unit} if is_counted else set())
+    hidden = sorted(name for name in counted if name is not None and name not in released)
+    if hidden:
+        others = (item for item in treatments if item.attribute not in hidden)
+        lasting = (Treatment(attribute=name, treatment="protect") for name in hidden)
+        treatments = (*others, *lasting)
     mechanism = draft.catalogue["attributes/redact"]
     why = "treats attributes as the policy says; whatever it does not name is dropped"
     step = step_of(mechanism, RedactParams(treatments=treatments), draft.facts, why=why)

@@ -100,6 +100,18 @@ class Assume(Frozen):
             exclude_if=is_empty,
         ),
     ] = {}
+    cases_per_employee: Annotated[
+        WholeNumber | None,
+        Field(
+            ge=1,
+            le=MOST_UNITS,
+            description=(
+                "Where the unit is an attribute of events: the most cases in which one value of it "
+                "occurs; differential privacy takes it as known, and does not enforce it"
+            ),
+            exclude_if=is_empty,
+        ),
+    ] = None
     longest_case: Annotated[
         WholeNumber | None,
         Field(ge=1, le=1_000_000, description="Most events of a case; longer cases are truncated"),

@@ -67,9 +67,10 @@ def in_unit(old: Policy, new: Policy) -> Iterator[Change]:
     before, after = old.spec.unit, new.spec.unit
     if before == after:
         return
-    # One attribute in place of another is neither tighter nor looser.
+    # One attribute in place of another is neither tighter nor looser; nor are employees.
     kind: Verdict = "other"
-    if (before.attribute is None) != (after.attribute is None):
+    of_cases = before.level == after.level == "case"
+    if of_cases and (before.attribute is None) != (after.attribute is None):
         kind = "tighter" if before.attribute is None else "looser"
     yield Change("spec.unit", kind, str(before), str(after))
 
@@ -98,14 +99,18 @@ def _matching_goal(
         for item in same_kind:
             if _identity(item, exact=exact) == _identity(goal, exact=exact):
                 return item
+    same_kind = [item for item in same_kind if item.employees == goal.employees]
     alone = len(same_kind) == 1 and sum(item.kind == goal.kind for item in others) == 1
     return same_kind[0] if alone else None
 
 
 def _identity(goal: Guarantee, *, exact: bool) -> tuple[object, ...]:
-    """What a guarantee is about: kind and columns; ``exact``: and each parameter that is a word."""
+    """What a guarantee is about: kind, employees and columns; ``exact``: and each parameter that is
+    a word.
+    """
     words = [(name, value) for name, value in goal if isinstance(value, str) and name != "kind"]
-    return goal.kind, frozenset(goal.over), tuple(sorted(words)) if exact else ()
+    about = goal.kind, goal.employees, frozenset(goal.over)
+    return *about, tuple(sorted(words)) if exact else ()
 
 
 def _goal_label(goal: Guarantee) -> str:

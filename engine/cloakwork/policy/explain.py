@@ -75,6 +75,13 @@ def who_is_protected(policy: Policy) -> Iterator[str]:
             "Whoever owns several cases is protected for each of them, not for all together."
         )
         return
+    if unit.level == "event":
+        yield (
+            f"Every employee that '{unit.attribute}' of an event names, with all events of one. "
+            "An event without a value is nobody's. Whom cases are about is not protected by "
+            "k-anonymity of employees."
+        )
+        return
     used = (
         "one, drawn at random, is used"
         if unit.max_cases == 1

@@ -67,9 +67,9 @@ def values_in_groups(policy: Policy) -> Iterator[Advice]:
 
 
 def small_groups(policy: Policy) -> Iterator[Advice]:
-    """Small k protects little against those who know somebody."""
-    for index, goal in enumerate(policy.spec.guarantees):
-        if isinstance(goal, KAnonymity) and goal.k < SMALL_K:
+    """Small k protects little against those who know somebody; of employees it bounds shares."""
+    for index, goal in enumerate(policy.goals()):
+        if isinstance(goal, KAnonymity) and not goal.employees and goal.k < SMALL_K:
             yield Advice(
                 ("spec", "guarantees", index, "k"),
                 f"k = {goal.k} is small; 10 is usual for partners",
@@ -153,7 +153,7 @@ def persons_without_unit(policy: Policy) -> Iterator[Advice]:
 
 def cases_or_units(policy: Policy) -> Iterator[Advice]:
     """Counting cases says little where one unit owns several."""
-    if policy.spec.unit.attribute is None:
+    if policy.spec.unit.attribute is None or policy.spec.unit.level == "event":
         return
     for index, goal in enumerate(policy.spec.guarantees):
         if isinstance(goal, KAnonymity) and goal.count == "cases":

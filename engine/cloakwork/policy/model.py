@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from cloakwork.base.costs import Cost, epsilon_of_advantage
-from cloakwork.base.facts import CASE, Facts, Unit, unit_name
+from cloakwork.base.facts import CASE, Facts, Unit, unit_as_written, unit_name
 from cloakwork.base.globs import MOST_GLOBS, RuleResolver, is_glob, matches, rule_resolver
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.notebook_html import html_of
@@ -23,7 +23,7 @@ from cloakwork.base.quantities import (
     Probability,
     Value,
 )
-from cloakwork.guarantees import Guarantee
+from cloakwork.guarantees import Guarantee, KAnonymity
 from cloakwork.log.formats.options import InputOptions
 from cloakwork.policy.advice import Waiver
 from cloakwork.policy.declared import (
@@ -454,13 +454,6 @@ class Output(Frozen):
     )
 
 
-def _unit_fields(value: Any) -> Any:
-    # By type: to Python true is an int as well.
-    if isinstance(value, dict) and type(value.get("max_cases", 1)) is not int:
-        raise ValueError("max_cases must be a whole number")
-    return {} if value == "case" else value
-
-
 class Spec(Frozen):
     """What must be guaranteed, for whom, with which budget, by which mechanisms, about which
     attributes.
@@ -468,11 +461,12 @@ class Spec(Frozen):
 
     unit: Annotated[
         Unit,
-        BeforeValidator(_unit_fields, json_schema_input_type=Literal["case"] | Unit),
+        BeforeValidator(unit_as_written, json_schema_input_type=Literal["case"] | Unit),
         Field(
             description=(
                 "Whom the guarantees protect: "
-                "case, or {attribute, max_cases} where a person may own several cases"
+                "case, or {attribute, max_cases} where a person may own several cases, "
+                "or {attribute, level: event} for employees, whom an attribute of events names"
             ),
             json_schema_extra={"default": "case"},
         ),
@@ -626,10 +620,15 @@ class Policy(Frozen):
         return _COLUMN_OF_ROLE.get(rule.role, attribute)
 
     def goals(self) -> tuple[Guarantee, ...]:
-        """The guarantees, over columns instead of attribute names."""
+        """The guarantees, over columns instead of attribute names; each k-anonymity with the
+        employees that it protects, if these are the policy's unit or its own.
+        """
         goals = []
         for goal in self.spec.guarantees:
             update: dict[str, object] = {}
+            if isinstance(goal, KAnonymity):
+                own = self.spec.unit if goal.unit is None else goal.unit
+                update["unit"] = own if own.level == "event" else None
             if "over" in type(goal).model_fields:
                 update["over"] = tuple(self.column(name) for name in goal.over)
             elif (attribute := getattr(goal, "attribute", None)) is not None:
@@ -640,11 +639,13 @@ class Policy(Frozen):
     def facts(self) -> Facts:
         """The declared public facts, all that planning may read."""
         rules = self.spec.attributes.items()
+        unit = self.spec.unit
         # Ends as numbers, whatever they are of: days and instants count from 1970.
         ends = {name: tuple(map(number_of_end, rule.range)) for name, rule in rules if rule.range}
         types = {name: rule.value_type() for name, rule in rules}
         return Facts(
-            unit=self.spec.unit,
+            unit=Unit() if unit.level == "event" else unit,
+            employees=unit.attribute if unit.level == "event" else None,
             domains={name: rule.domain for name, rule in rules if rule.domain is not None},
             ranges={name: (low, high) for name, (low, high) in ends.items()},
             types={name: types[name] for name in ends if types[name] != "number"},

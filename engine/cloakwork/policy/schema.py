@@ -27,12 +27,18 @@ _BORROWED: Final = {
     (
         "Unit",
         "attribute",
-    ): "Case attribute that tells persons apart; each case is its own unit unless given",
+    ): (
+        "Case attribute that tells persons apart, or with level: event the attribute of events "
+        "that names employees; each case is its own unit unless given"
+    ),
     ("Unit", "max_cases"): "Most cases that one person keeps; the others are left out at random",
     (
         "Unit",
         "on_conflict",
     ): "Where rows of a case name two units: refuse the log, or split every case by unit",
+    ("Unit", "level"): (
+        "case: a person owns whole cases; event: an employee performs events, in whatever cases"
+    ),
     ("Window", "start"): "First instant, with its time zone, such as 2014-01-01T00:00:00Z",
     ("Window", "end"): "Last instant, with its time zone",
 }

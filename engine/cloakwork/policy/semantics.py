@@ -303,15 +303,19 @@ def unit_is_declared(content: Content) -> Iterator[ShapeError]:
     """The attribute that identifies persons is declared: a misspelt one would protect single
     cases, unnoticed.
     """
-    name = value_at(content, ("spec", "unit", "attribute"))
+    own = (("spec", "guarantees", place) for place in range(len(listed_guarantees(content))))
+    for steps in (("spec",), *own):
+        yield from _undeclared_unit(content, (*steps, "unit", "attribute"))
+
+
+def _undeclared_unit(content: Content, steps: Steps) -> Iterator[ShapeError]:
+    name = value_at(content, steps)
     attributes = mapping_at(content, "spec", "attributes")
     if not isinstance(name, str) or isinstance(name, RefusedValue):
         return
     if is_glob(name):
-        yield ShapeError(
-            ("spec", "unit", "attribute"),
-            f"names the glob {shown_value(name)}; it must be one attribute, by name",
-        )
+        message = f"names the glob {shown_value(name)}; it must be one attribute, by name"
+        yield ShapeError(steps, message)
         return
     # The glob that fits everything declares nobody: a misspelt name fits it as well.
     globs = [glob for glob in attributes if is_glob(glob) and glob != "*"]
@@ -319,9 +323,7 @@ def unit_is_declared(content: Content) -> Iterator[ShapeError]:
         return
     guess = did_you_mean(name, [known for known in attributes if not is_glob(known)])
     message = f"names {shown_value(name)}, which the policy does not declare{guess}"
-    yield ShapeError(
-        ("spec", "unit", "attribute"), message, f"declare '{name}' under spec.attributes"
-    )
+    yield ShapeError(steps, message, f"declare '{name}' under spec.attributes")
 
 
 _STRENGTHS: Final = frozenset(name for kind in KINDS.values() for name in kind.stricter_if)

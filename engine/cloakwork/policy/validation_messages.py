@@ -129,7 +129,9 @@ def _expectation(item: Mapping[str, Any], steps: Steps) -> str:
     if short and ctx["min_length"] == 1:
         return "must not be empty"
     if steps == ("spec", "unit"):
-        return "must be case or a mapping {attribute, max_cases}"
+        return "must be case or {attribute, max_cases} or {attribute, level: event}"
+    if steps[:2] == ("spec", "guarantees") and steps[-1] == "unit":
+        return "must be case or {attribute, level: event}"
     if steps[:3] == ("spec", "budget", "shares") and kind in _LIMITS:
         return "must be a weight above 0, at most 1,000,000"
     if kind == "too_short" and steps[-1:] == ("range",):

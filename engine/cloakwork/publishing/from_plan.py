@@ -194,7 +194,7 @@ def statement_of(
         guarantees=tuple(_stated_guarantee(claim, plan, released) for claim in plan.claims),
         caveats=plan.warnings,
         released=released,
-        unit=plan.facts.unit,
+        unit=plan.facts.protected,
         window=window,
         budget=tuple(_spent_budget(plan)),
         recorded=tuple(

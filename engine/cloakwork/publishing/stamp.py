@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from cloakwork.base.errors import LogError, first_line
+from cloakwork.base.facts import Unit
 from cloakwork.base.lineage import CONTROL_FLOW
 from cloakwork.log.formats import Attribute, Extension, read_annotations
 from cloakwork.plan.model import Plan
@@ -157,7 +158,10 @@ def _guarantee_attributes(
     """The guarantee's parameters, figures as figures, columns in one line; then what it takes as
     known.
     """
-    values = claim.guarantee.model_dump(mode="json", exclude={"kind"}, exclude_none=True)
+    values = claim.guarantee.model_dump(mode="json", exclude={"kind", "unit"}, exclude_none=True)
+    unit = statement.unit
+    if claim.guarantee.employees is not None:
+        unit = Unit(attribute=claim.guarantee.employees, level="event")
     if claim.given is not None:
         values["given"] = claim.given.columns
     figures = {
@@ -165,7 +169,7 @@ def _guarantee_attributes(
         for name, value in values.items()
     }
     return (
-        *_text_attributes({"kind": claim.guarantee.kind, "unit": str(statement.unit)}),
+        *_text_attributes({"kind": claim.guarantee.kind, "unit": str(unit)}),
         *_text_attributes(figures),
         *_text_attributes({"sentence": claim.sentence}),
     )

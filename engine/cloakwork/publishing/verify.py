@@ -57,7 +57,7 @@ from cloakwork.base.naming import CASE_ID
 from cloakwork.base.notebook_html import listing, paragraph, shown, table
 from cloakwork.base.records import stated
 from cloakwork.base.text import version_of
-from cloakwork.guarantees import Guarantee, short_description
+from cloakwork.guarantees import Guarantee, KAnonymity, short_description
 from cloakwork.kernel import Books
 from cloakwork.ledger.advisories import AdvisoryMatch, advisories_for
 from cloakwork.log.eventlog import LogHandle
@@ -115,6 +115,11 @@ _SHOWS_UNITS: Final = ("keep", "pseudonymise")
 
 _UNITS_HIDDEN: Final = (
     "; units are not in the file, so that the cases belong to different ones is the signer's word"
+)
+
+_EMPLOYEES_HIDDEN: Final = (
+    "; who performed the events is not in the file, so which share of them one employee has is the "
+    "signer's word"
 )
 
 
@@ -601,7 +606,10 @@ def check_guarantee(
     visible = ("case", attribute) in held and any(
         item.attribute == attribute and item.treatment in _SHOWS_UNITS for item in plan.attributes
     )
-    what = f"measured again: {short_description(guarantee)}"
+    what, employees = f"measured again: {short_description(guarantee)}", guarantee.employees
+    # Who performed an event is in no release: of employees the cases alone are counted.
+    if isinstance(guarantee, KAnonymity):
+        guarantee = guarantee.model_copy(update={"unit": None})
     check = guarantee.check(unit if visible else Unit())
     if check is None:
         return
@@ -613,4 +621,6 @@ def check_guarantee(
     group = guarantee.least_group()
     counts_units = attribute is not None and group is not None and group.counts == "units"
     note = _UNITS_HIDDEN if counts_units and not visible else ""
+    if employees is not None:
+        note = _EMPLOYEES_HIDDEN
     yield Check(found.holds, f"{what}: {found.seen}{note}")

@@ -128,6 +128,16 @@ def _of_unit(unit: Unit, plan: Plan) -> Iterator[UnprotectedGroup]:
             ),
         )
         return
+    if unit.level == "event":
+        yield UnprotectedGroup(
+            kind="other-persons",
+            who="Whomever cases are about, and everybody else",
+            says=(
+                f"the guarantees protect each '{unit.attribute}' that events name, and others only "
+                "where one says so"
+            ),
+        )
+        return
     yield UnprotectedGroup(
         kind="other-persons",
         who=f"Everybody whom '{unit.attribute}' does not name",

@@ -39,7 +39,7 @@ def outcome(published: "Published") -> tuple[ScreenSection, ...]:
     release = published.release
     plan, log = release.plan, release.log
     cases, events = counted(log.case_count, "case"), counted(log.event_count, "event")
-    held = tuple(guarantee_line(each.claim, plan.facts.unit) for each in release.verdicts)
+    held = tuple(guarantee_line(each.claim, plan.facts.protected) for each in release.verdicts)
     charged = [charge_text(charge) for charge in plan.charges]
     if (unbounded := unbounded_line(plan)) is not None:
         charged.append(unbounded)

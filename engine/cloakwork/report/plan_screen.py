@@ -31,6 +31,7 @@ from cloakwork.report.screen import LABEL, ScreenSection, columns, console, fitt
 from cloakwork.report.texts import (
     INTERNAL,
     NOTHING_EXPOSED,
+    and_employees,
     exposure_line,
     guarantee_line,
     open_window_line,
@@ -92,7 +93,10 @@ def plan_sections(
     window = plan.facts.release_window
     of_window = "" if window is None else f", window {window}"
     head = f"{log_name} under {meta.name} {meta.version}, dataset {meta.dataset}{of_window}"
-    protected = f"each {unit_text(plan.facts.unit)}" if plan.claims else _NOBODY
+    protected = _NOBODY
+    if plan.claims:
+        unit, goals = plan.facts.protected, [claim.guarantee for claim in plan.claims]
+        protected = f"each {unit_text(unit)}{and_employees(unit, goals)}"
     training = training_line(plan)
     profile: tuple[str, ...] = ()
     if plan.profile is not None:
@@ -137,7 +141,7 @@ def unproven_section(plan: Plan, *, why: bool = False) -> ScreenSection:
 def _guarantees(plan: Plan) -> ScreenSection:
     """A line each; of so many that no screen holds them, the first ones."""
     alike = _values_alike(plan.claims)
-    lines = tuple(guarantee_line(claim, plan.facts.unit) for claim in alike) or ("none",)
+    lines = tuple(guarantee_line(claim, plan.facts.protected) for claim in alike) or ("none",)
     if len(lines) > MOST_GUARANTEES:
         return ScreenSection("Guarantees", lines, WHY)
     # What a guarantee takes as known ends its line: nothing else gives way later.

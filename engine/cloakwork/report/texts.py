@@ -12,6 +12,7 @@ from cloakwork.base.facts import Unit
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.text import counted, listed
 from cloakwork.evaluation.risk_figures import MembershipFigures, MembershipGroup
+from cloakwork.guarantees import Guarantee
 from cloakwork.plan.model import Claim, Plan, PlannedExposure, Step, TreatedAttribute
 from cloakwork.plan.sentences import action_of, caveat_in_words, column_in_words
 from cloakwork.policy.semantics import PURPOSE_ASKED, is_unstated
@@ -52,7 +53,16 @@ def unit_text(unit: Unit) -> str:
     """Whom the guarantees protect: ``case``, or all cases of one person and the like."""
     if unit.attribute is None:
         return "case"
+    if unit.level == "event":
+        return f"'{unit.attribute}', with all events of one"
     return f"'{unit.attribute}' (at most {counted(unit.max_cases, 'case')} kept of each)"
+
+
+def and_employees(unit: Unit, guarantees: Iterable[Guarantee]) -> str:
+    """Whom guarantees protect beside ``unit``, as the end of a list; empty where nobody."""
+    names = dict.fromkeys(goal.employees for goal in guarantees)
+    others = (name for name in names if name not in (None, unit.attribute))
+    return "".join(f", and each '{name}' of events" for name in others)
 
 
 def guarantee_line(claim: "Claim | StatedGuarantee", unit: Unit) -> str:

@@ -7,7 +7,7 @@ from cloakwork.base.quantities import duration_text
 from cloakwork.publishing.verify import Verification
 from cloakwork.report.ledger_text import CURRENCY_NAMES
 from cloakwork.report.screen import ScreenSection, block, columns, fitted, printable
-from cloakwork.report.texts import NOTHING_EXPOSED
+from cloakwork.report.texts import NOTHING_EXPOSED, and_employees
 
 MOST_LINES: Final = 25
 """Lines of the screen without ``--all``."""
@@ -69,6 +69,7 @@ def verification_sections(verified: Verification, *, show_all: bool) -> Iterator
     made = f"{said.release}, made {said.issued:%Y-%m-%d %H:%M} UTC by Cloakwork {said.engine}"
     dataset = policy.dataset + (f", window {said.window.name}" if said.window else "")
     asked = f"{policy.name} {policy.version}; dataset {dataset}; protected: each {said.unit}"
+    asked += and_employees(said.unit, (each.guarantee for each in said.guarantees))
     signer = f"key {verified.keyid[:16]}, {verified.trusted}"
     void = {finding.number for finding in verified.void}
     marked = tuple(

@@ -217,7 +217,8 @@ def _microseconds(moment: datetime) -> int:
 def required_attributes(plan: Plan) -> Callable[[str], bool]:
     """Which attributes of the source the plan needs at all; a reader may skip the others."""
     # What identifies, orders or is measured is read; of the rest, what is released.
-    needed = {CASE_ID, ACTIVITY, TIMESTAMP, plan.facts.unit.attribute, *measured_attributes(plan)}
+    needed = {CASE_ID, ACTIVITY, TIMESTAMP, plan.facts.unit.attribute}
+    needed |= measured_attributes(plan) | plan.employees
     if plan.facts.release_window is not None:
         needed.add(_timestamp_of(plan.policy))
     return lambda attribute: attribute in needed or plan.releases(attribute)
@@ -238,7 +239,7 @@ def prepared_log(log: EventLog, plan: Plan) -> EventLog:
     unit = plan.facts.unit
     log = with_one_unit_a_case(_with_source_texts(log, _read_as_text(plan)), unit)
     log = in_window(log, plan.policy, plan.facts)
-    events = under_standard_names(log, plan.policy, needs)
+    events = under_standard_names(log, plan.policy, needs, plan.employees)
     if log.events.height:
         _require_columns(events, plan)
         # An attribute that k-anonymity is over and that is not there is most likely spelt
@@ -249,6 +250,9 @@ def prepared_log(log: EventLog, plan: Plan) -> EventLog:
                 what = "case" if name.startswith(CASE_PREFIX) else "event"
                 fault = f"no {what} has '{name}', which a guarantee is over"
                 raise MechanismError("input", f"{fault}; correct the policy or the log")
+        for name in sorted(plan.employees - {*log.events.columns}):
+            fault = f"no event has '{name}', and a guarantee protects each"
+            raise MechanismError("input", f"{fault}; correct the policy or the log")
     ordered = in_time_order(
         log,
         events,
@@ -295,15 +299,18 @@ def under_standard_names(
     log: EventLog,
     policy: Policy,
     needs: Callable[[str], bool],
+    employees: frozenset[str] = frozenset(),
 ) -> pl.DataFrame:
-    """The events under standard names, without the columns that nobody needs."""
+    """The events under standard names, without the columns that nobody needs; who performed them by
+    ``employees`` as text.
+    """
     # Attributes that already have a standard name, and are not meant, would stand beside.
     activity = policy.attribute_with("control-flow") or ACTIVITY
     names = {activity: ACTIVITY, _timestamp_of(policy): TIMESTAMP}
     return pl.DataFrame(
         {
             names.get(name, name): _as_text(log, name)
-            if name == activity
+            if name == activity or name in employees
             else values_of(log.events, name)
             for name in log.events.columns
             if name in names or (needs(name) and name not in (ACTIVITY, TIMESTAMP))

@@ -58,12 +58,13 @@ def request_under(
 ) -> ReadRequest:
     """What ``policy`` says of reading; other arguments as of ``read_under``."""
     unit = policy.spec.unit
-    of_unit = {unit.attribute} if unit.attribute else frozenset[str]()
+    of_unit = {unit.attribute} if unit.attribute else set[str]()
+    employees = {goal.employees for goal in policy.goals() if goal.employees is not None}
     return ReadRequest(
         options=policy.spec.input,
         columns=columns,
         keep=keep,
-        text=of_unit if policy.spec.input is not None else frozenset(),
+        text=of_unit | employees if policy.spec.input is not None else frozenset(),
         varying=of_unit if unit.on_conflict == "split" else frozenset(),
         case_id=policy.attribute_with("case-id") or CASE_ID,
         activity=policy.attribute_with("control-flow") or ACTIVITY,

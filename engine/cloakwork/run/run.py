@@ -431,6 +431,7 @@ def without_hidden(log: EventLog, plan: Plan) -> EventLog:
     if unit in log.cases.columns and unit != CASE_ID and not plan.releases(unit):
         hidden.append(unit)
     hidden += [name for name in measured_attributes(plan) if not plan.releases(name)]
+    hidden += plan.employees
     events = without(log.events, *hidden)
     cases = without(log.cases, *hidden)
     return replace(
@@ -451,9 +452,9 @@ def _verdict(
     # Values that are drawn for every event, inserted or not, give no inserted one away.
     given = [step.lineage.writes for step in plan.steps if step.lineage.is_given_flow]
     drawn = frozenset[str]().union(*given) - {*claim.guarantee.over}
-    log = log.with_columns_of(
-        lambda batch: replace(batch, events=without(batch.events, *drawn - {TIMESTAMPS}))
-    )
+    # Neither does what another claim counts by, and nobody sees.
+    unseen = (drawn - {TIMESTAMPS}) | (plan.employees - {claim.guarantee.employees})
+    log = log.with_columns_of(lambda batch: replace(batch, events=without(batch.events, *unseen)))
     check = claim.guarantee.check(plan.facts.unit, raw_times=raw)
     if check is None:
         return Verdict(

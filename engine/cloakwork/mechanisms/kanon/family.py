@@ -210,6 +210,8 @@ class Anonymiser(Mechanism[P], Generic[P]):
         """
         if not isinstance(goal, KAnonymity):
             return Refusal("never", REFUSED_KINDS.get(goal.kind, f"it gives no {goal.kind}"))
+        if goal.employees is not None:
+            return Refusal("never", "it counts cases, or units of them, not who performed events")
         if CONTROL_FLOW not in goal.over:
             return Refusal(
                 "never", "it changes the control flow, which the guarantee does not cover"

@@ -170,6 +170,21 @@ def case_rewriter(
     return MapCasesBySummary(SplitCases(numbers), mapping)
 
 
+def origin_of_events(source: str, target: str, metric: Metric = "levenshtein") -> Ints:
+    """For each event of the coded sequence ``target`` the position in ``source`` that it is kept
+    from, or -1: int64.
+    """
+    from rapidfuzz.distance import Indel, Levenshtein
+
+    edits = Levenshtein if metric == "levenshtein" else Indel
+    origin = np.full(len(target), _INSERTED, np.int64)
+    for block in edits.opcodes(source, target):
+        if block.tag == "equal":
+            kept = np.arange(block.src_start, block.src_end)
+            origin[block.dest_start : block.dest_end] = kept
+    return origin
+
+
 @dataclass(frozen=True, slots=True)
 class _CaseTemplates:
     """How each pair of the assignment rewrites a case, end to end.
@@ -187,20 +202,12 @@ class _CaseTemplates:
     @classmethod
     def of(cls, assignment: pl.DataFrame, metric: Metric) -> "_CaseTemplates":
         """One template for each row of ``assignment``."""
-        from rapidfuzz.distance import Indel, Levenshtein
-
-        edits = Levenshtein if metric == "levenshtein" else Indel
         # Coded together, so that a label has one character in sources and targets.
         both = encode_sequences(pl.concat([assignment[SOURCE], assignment[TARGET].alias(SOURCE)]))
         sources, targets = both.texts[: assignment.height], both.texts[assignment.height :]
         origins = [np.zeros(0, np.int64)]
         for source, target in zip(sources, targets, strict=True):
-            origin = np.full(len(target), _INSERTED, np.int64)
-            for block in edits.opcodes(source, target):
-                if block.tag == "equal":
-                    kept = np.arange(block.src_start, block.src_end)
-                    origin[block.dest_start : block.dest_end] = kept
-            origins.append(origin)
+            origins.append(origin_of_events(source, target, metric))
         lengths = [len(target) for target in targets]
         return cls(
             origin=np.concatenate(origins),
