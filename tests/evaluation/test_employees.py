@@ -107,3 +107,26 @@ def test_the_command_says_it(tmp_path: Path, cloakwork: Callable[..., Said]) -> 
     assert bounds["membership"] == 0
     said = cloakwork("risk", str(log), "--employees", "org:resource", "--targets", "10", "--all")
     assert "33.3%" in " ".join(said.out.split())
+    # A release that protects them says so beside the paper's bound; they need not be named again.
+    policy = tmp_path / "staff.yaml"
+    policy.write_text(POLICY, "utf-8")
+    out, ledger = str(tmp_path / "out"), f"sqlite:///{tmp_path}/ledger.db"
+    said = cloakwork("apply", policy, log, "--out", out, "--ledger", ledger, "--quiet")
+    assert said.code == 0, said.err
+    said = cloakwork("risk", log, out, "--targets", "10", "--json")
+    found = json.loads(said.out)["employees"]
+    assert (found["attribute"], found["claimed"]) == ("org:resource", 3)
+    assert found["after"]["identity"] == 4 / 12
+
+
+POLICY = """apiVersion: cloakwork/v1
+kind: PrivacyPolicy
+metadata: {name: staff, version: 1.0.0, owner: o, purpose: a test, dataset: d}
+spec:
+  unit: {attribute: "org:resource", level: event}
+  attributes:
+    "concept:name": {role: control-flow}
+    "org:resource": {role: identifier, treatment: drop}
+    "*": {treatment: drop}
+  guarantees: [{kind: k-anonymity, k: 3}]
+"""

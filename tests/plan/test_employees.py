@@ -240,6 +240,7 @@ spec:
             "5:42: spec.unit.level must be one of case, event",
         ),
         ("{attribute: org:resurce, level: event}", "", "did you mean 'org:resource'"),
+        ("case\n  assume: {cases_per_employee: 3}", "", "belongs to employees as the unit"),
         ("case", ", unit: staff", "11:39: spec.guarantees[0].unit must be case or {"),
         ("case", ', unit: {attribute: "case:p"}', "the unit of the whole policy, spec.unit"),
         ("case", ", unit: {attribute: org:resurce, level: event}", "did you mean 'org:resource'"),

@@ -17,6 +17,7 @@ from cloakwork.evaluation.knowledge import who_is_found
 from cloakwork.evaluation.links import Links
 from cloakwork.evaluation.membership import attack_by_plan
 from cloakwork.evaluation.risk_figures import Attack, RiskReport
+from cloakwork.guarantees import KAnonymity
 from cloakwork.plan.model import Plan
 from cloakwork.run.reading import OpenedLog
 
@@ -51,6 +52,10 @@ def attack_logs(
     if employees is not None:
         released = releases[0].log if releases else None
         of_employees = employee_bounds(original.log, released, employees)
+        claims = releases[0].plan.claims if releases and releases[0].plan is not None else ()
+        goals = [each.guarantee for each in claims if isinstance(each.guarantee, KAnonymity)]
+        claimed = max((goal.k for goal in goals if goal.employees == employees), default=None)
+        of_employees = of_employees.model_copy(update={"claimed": claimed})
     members = None
     if membership:
         assert plan is not None  # noqa: S101 - found by the caller

@@ -202,12 +202,14 @@ class DisclosureBounds(Frozen):
 
 class EmployeeBounds(Frozen):
     """The bounds for the employees that ``attribute`` of events names: in the log itself, and in
-    the release, of which nobody but the log's owner knows who performed its events.
+    the release, of which nobody but the log's owner knows who performed its events. ``claimed``:
+    the k that the release's plan guarantees, unverified: a share of 1/k at most.
     """
 
     attribute: str
     before: DisclosureBounds
     after: DisclosureBounds | None = None
+    claimed: int | None = None
 
     def in_words(self) -> str:
         """Of both logs, in one line."""
@@ -219,7 +221,8 @@ class EmployeeBounds(Frozen):
                     f"{found.events:,} events at one place of an activity sequence; certain at "
                     f"{found.alone:,} of {found.places:,} places)"
                 )
-        return " ".join([said[0], " and ".join(said[1:])])
+        k = "" if self.claimed is None else f"; the release itself guarantees 1/{self.claimed}"
+        return f"{said[0]} {' and '.join(said[1:])}{k}"
 
 
 class RiskReport(Frozen):

@@ -1,5 +1,5 @@
 """k-anonymity of employees, measured on a log: which share of the events at one place of a class of
-cases one of them performed. And what differential privacy of single cases is for one employee.
+cases one of them performed.
 
 The classes are those of Fahrenkrog-Petersen et al., Optimal Event Log Sanitization for
 Privacy-Preserving Process Mining (section 3): an activity after what came before it in its case.

@@ -555,6 +555,11 @@ class Spec(Frozen):
             raise ValueError(
                 "unit.attribute cannot be 'case': that names the unit that is one case"
             )
+        if self.assume.cases_per_employee is not None and self.unit.level == "case":
+            raise ValueError(
+                "assume.cases_per_employee belongs to employees as the unit: "
+                "unit: {attribute: ..., level: event}"
+            )
         if CASE in self.assume.cases_per_unit:
             raise ValueError(
                 "assume.cases_per_unit names attributes that tell persons apart, and 'case' is none"

@@ -12,16 +12,21 @@ import pytest
 
 from cloakwork.base.facts import Facts, Unit
 from cloakwork.engines.memory import MemoryEngine
-from cloakwork.errors import GuaranteeBroken, Infeasible
+from cloakwork.errors import GuaranteeBroken, Infeasible, MechanismError
 from cloakwork.guarantees import KAnonymity
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.kanon import employees
 from cloakwork.mechanisms.kanon.employees import Employees, EmployeesParams
 from cloakwork.noise import reproducible
+from cloakwork.plan.planner import make_plan
+from cloakwork.policy.model import Policy
+from cloakwork.run.release import Release
+from cloakwork.run.run import Run
 from conftest import runs
 from contracts.sample_logs import RESOURCE, courses_of, log_of
 from guarantees.measuring import require
+from plan.conftest import ATTRIBUTES, KANON, policy_of
 
 STAFF = Unit(attribute=RESOURCE, level="event")
 Cases = list[list[tuple[str, str | None]]]
@@ -190,3 +195,45 @@ def test_offers() -> None:
         refused = Employees().offer(other, Facts(), options)
         assert isinstance(refused, Refusal)
         assert words in refused.reason
+
+
+def released_by(policy: Policy, log: EventLog) -> Release:
+    """A release of the whole plan, with noise of a fixed seed."""
+    return Run(plan=make_plan(policy), noise=reproducible(1)).release(log, None)
+
+
+def test_a_release_counts_and_drops_the_employees() -> None:
+    """The check sees them inside the run; the release does not hold them, times included or not."""
+    rule = {"role": "identifier", "treatment": "drop"}
+    attributes = {**ATTRIBUTES, RESOURCE: rule, "time:timestamp": {"role": "timestamp"}}
+    staff = {"attribute": RESOURCE, "level": "event"}
+    policy = policy_of(
+        attributes=attributes,
+        unit=staff,
+        guarantees=[{"kind": "k-anonymity", "k": 2}],
+        expose={"timestamps": "for a test"},
+    )
+    names = ["Amy"] * 6 + ["Ben", "Eve", "Dan"] * 2
+    log = log_with([[("a", name), ("b", f"n{row % 4}")] for row, name in enumerate(names)])
+    log = replace(log, events=log.events.with_columns(department=pl.lit("north")))
+    found = released_by(policy, log)
+    assert isinstance(found.log, EventLog)
+    assert RESOURCE not in found.log.events.columns
+    (verdict,) = found.verdicts
+    assert f"one '{RESOURCE}' performed at most 6 of 12 events at one place" in verdict.observed
+    # Both, with cases that the other step moves.
+    both = policy_of(
+        attributes=attributes,
+        guarantees=[{**KANON, "k": 4}, {"kind": "k-anonymity", "k": 2, "unit": staff}],
+        expose={"timestamps": "for a test"},
+    )
+    short = log_with(
+        [[("a", name), *([("b", "n1")] if row % 5 else [])] for row, name in enumerate(names)]
+    )
+    assert all(each.holds for each in released_by(both, short).verdicts)
+    lacking = replace(log, events=log.events.drop(RESOURCE))
+    with pytest.raises(MechanismError, match="no event has 'org:resource', and a guarantee"):
+        released_by(policy, lacking)
+    floats = replace(log, events=log.events.with_columns(pl.Series(RESOURCE, [0.5] * 24)))
+    with pytest.raises(MechanismError, match="give it as text"):
+        released_by(policy, floats)

@@ -20,7 +20,6 @@ from cloakwork.base.text import listed, quoted
 from cloakwork.guarantees import Guarantee, KAnonymity
 from cloakwork.guarantees.employees import performers
 from cloakwork.log.eventlog import ACTIVITY, EventLog
-from cloakwork.log.sequences import EditDistances, encode_sequences
 from cloakwork.mechanisms.aggregates import CASES, INDEX, VARIANT, as_lists
 from cloakwork.mechanisms.base import (
     Gives,
@@ -34,7 +33,7 @@ from cloakwork.mechanisms.base import (
 )
 from cloakwork.mechanisms.kanon.blocks import search_in_blocks
 from cloakwork.mechanisms.kanon.deadline import Deadline
-from cloakwork.mechanisms.kanon.problem import KAnonymityProblem
+from cloakwork.mechanisms.kanon.problem import KAnonymityProblem, problem_from_histogram
 from cloakwork.mechanisms.kanon.rewriting import (
     ASSIGNMENT_SCHEMA,
     RANKS,
@@ -219,8 +218,10 @@ class Employees(Mechanism[EmployeesParams]):
             "cases": len(target),
             "cases_left_out": int((~kept).sum()),
             "cases_moved": int(moved.sum()),
-            "distance": int(cases.distances.pairs(cases.variant[moved], target[moved]).sum()),
-            "variants_before": len(cases.texts),
+            "distance": int(
+                cases.problem.distances.pairs(cases.variant[moved], target[moved]).sum()
+            ),
+            "variants_before": len(cases.problem.texts),
             "variants_after": len(np.unique(target[kept])),
         }
         return Decision(_assignment_table(cases, target), figures)
@@ -262,52 +263,54 @@ def _why_none(params: EmployeesParams, summary: pl.DataFrame) -> str:
 class CodedCases:
     """The cases of a log by numbers.
 
-    ``texts``, ``labels``: the variants, coded and as lists of labels; ``variant``: int64, shape
+    ``problem``, ``labels``: the variants, coded and as lists of labels; ``variant``: int64, shape
     (cases,); ``employee``: int64, shape (events,), ``NOBODY`` for nobody; ``offsets``: where the
     events of each case begin.
     """
 
-    texts: tuple[str, ...]
+    problem: KAnonymityProblem
     labels: pl.Series
     variant: Ints
     employee: Ints
     offsets: Ints
-    distances: EditDistances
 
     @classmethod
     def of(cls, summary: pl.DataFrame) -> "CodedCases":
         """Of a merged ``PerformedCases``."""
-        labels = summary[VARIANT].unique().sort()
-        coded = encode_sequences(labels).texts
-        # Sorted as the problems of the family are.
-        order = sorted(range(len(coded)), key=coded.__getitem__)
-        texts, labels = tuple(coded[row] for row in order), labels.gather(order)
+        one_each = summary.select(VARIANT, pl.lit(1, pl.Int64).alias(CASES))
+        problem, labels = problem_from_histogram(one_each, 2, "variants", "levenshtein")
         numbered = pl.DataFrame({VARIANT: labels}).with_row_index("row")
         variant = summary.select(VARIANT).join(numbered, VARIANT, maintain_order="left")["row"]
-        names = summary[EMPLOYEES].explode(empty_as_null=False)
-        number = names.rank("dense").cast(pl.Int64) - 1
+        number = summary[EMPLOYEES].explode(empty_as_null=False).rank("dense").cast(pl.Int64) - 1
         return cls(
-            texts,
+            problem,
             labels,
             variant.to_numpy().astype(np.int64),
             number.fill_null(NOBODY).to_numpy(),
             offsets_of(summary[VARIANT].list.len().to_numpy()),
-            EditDistances(texts),
         )
 
-    def problem(self, k: int) -> KAnonymityProblem:
-        """That of k cases, whoever performed their events."""
-        cases = np.bincount(self.variant, minlength=len(self.texts)).astype(np.int64)
-        return KAnonymityProblem(self.texts, cases, cases, k, "variants", self.distances)
+    def possible(self, k: int) -> Ints:
+        """The variants without an activity of which somebody performed all events, and fewer than k
+        did: int64, ascending.
+        """
+        texts = self.problem.texts
+        performed: dict[str, set[int]] = {}
+        for row, variant in enumerate(self.variant.tolist()):
+            own = self.employee[self.offsets[row] : self.offsets[row + 1]].tolist()
+            for activity, employee in zip(texts[variant], own, strict=True):
+                performed.setdefault(activity, set()).add(employee)
+        few = {each for each, by in performed.items() if NOBODY not in by and len(by) < k}
+        return np.flatnonzero([few.isdisjoint(text) for text in texts])
 
     def performed(self, rows: Ints, target: int) -> Ints:
         """Who performed the events that the cases ``rows`` keep on the variant ``target``: int64,
         shape (rows, places).
         """
-        found = np.full((len(rows), len(self.texts[target])), NOBODY)
+        found = np.full((len(rows), len(self.problem.texts[target])), NOBODY)
         for variant in np.unique(self.variant[rows]):
             members = np.flatnonzero(self.variant[rows] == variant)
-            origin = origin_of_events(self.texts[variant], self.texts[target])
+            origin = origin_of_events(self.problem.texts[variant], self.problem.texts[target])
             places = np.flatnonzero(origin >= 0)
             events = self.offsets[rows[members]][:, None] + origin[places]
             found[members[:, None], places] = self.employee[events]
@@ -337,15 +340,22 @@ class _Search:
     def _cost(self, target: Ints) -> int:
         """Edits, and events of cases that are left out."""
         kept = target != LEFT_OUT
-        edits = self.cases.distances.pairs(self.cases.variant[kept], target[kept]).sum()
+        edits = self.cases.problem.distances.pairs(self.cases.variant[kept], target[kept]).sum()
         return int(edits + np.diff(self.cases.offsets)[~kept].sum())
 
     def _answer(self, size: int, deadline: Deadline) -> Ints:
         """An answer from classes of ``size`` cases at least."""
         seconds = self.params.seconds / _SIZES_TRIED
-        found = search_in_blocks(self.cases.problem(size), seconds, deadline)
-        gathered = found.assignment.target[self.cases.variant[self.order]]
+        found = search_in_blocks(replace(self.cases.problem, k=size), seconds, deadline)
         target = np.full(len(self.order), LEFT_OUT)
+        possible = self.cases.possible(self.params.k)
+        if not len(possible):
+            return target
+        # A class on a variant that none can be on gathers on the nearest of the others.
+        opened, class_ = np.unique(found.assignment.target, return_inverse=True)
+        nearest = self.cases.problem.distances.between(opened, possible).argmin(axis=1)
+        opened = np.where(np.isin(opened, possible), opened, possible[nearest])
+        gathered = opened[class_][self.cases.variant[self.order]]
         held: dict[int, Ints] = {}
         for on in np.unique(gathered).tolist():
             members = self.order[gathered == on]
@@ -366,11 +376,13 @@ class _Search:
         opened, placed = np.array([*held]), False
         left = self.order[target[self.order] == LEFT_OUT]
         variants = np.unique(self.cases.variant[left])
-        distances = self.cases.distances.between(variants, opened)
+        distances = self.cases.problem.distances.between(variants, opened)
         for variant, distance in zip(variants, distances, strict=True):
             near = np.argsort(distance, kind="stable")[:_NEAREST]
             # Farther than this it changes more than leaving the case out.
-            for on in opened[near[distance[near] < len(self.cases.texts[variant])]].tolist():
+            for on in opened[
+                near[distance[near] < len(self.cases.problem.texts[variant])]
+            ].tolist():
                 rows = left[(self.cases.variant[left] == variant) & (target[left] == LEFT_OUT)]
                 performed = self.cases.performed(rows, on)
                 for row, names in zip(rows.tolist(), performed, strict=True):
