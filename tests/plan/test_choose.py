@@ -70,6 +70,38 @@ def test_the_more_accurate_comes_first() -> None:
     assert chosen(another(said(0.01)))[0] == "variants/threshold"
 
 
+def refusal(**mechanisms: Any) -> list[tuple[str | None, str, tuple[str | int, ...]]]:
+    choice = choose_mechanism(0, GOAL, Facts(), Mechanisms(**mechanisms), catalogue())
+    assert not choice.steps
+    return [(cause.mechanism, cause.reason, cause.where) for cause in choice.causes]
+
+
+@pytest.mark.parametrize(
+    ("key", "lists"),
+    [
+        ("allow", {"allow": ("kanon/*",)}),
+        ("deny", {"deny": ("variants/*", "dfg/*")}),
+        ("deny", {"allow": ("variants/*",), "deny": ("variants/*",)}),
+    ],
+)
+def test_lists_that_leave_nothing_are_refused_in_one_line(key: str, lists: Any) -> None:
+    """It says which list, where it stands, and what it rules out; of other mechanisms, only what is
+    allowed says why it cannot.
+    """
+    (list_, reason, where), *others = refusal(**lists)
+    assert all(name and name.startswith("kanon/") for name, _, _ in others)
+    assert (list_, where) == (f"mechanisms.{key}", ("spec", "mechanisms", key))
+    assert reason.startswith("it leaves none that gives this; without it these could: variants/")
+
+
+def test_what_is_denied_does_not_run_under_another_name() -> None:
+    """variants/adaptive may run either of two."""
+    choice = choose_mechanism(0, GOAL, Facts(), Mechanisms(deny=("variants/markov",)), catalogue())
+    assert choice.steps[0].mechanism in ("variants/threshold", "variants/amun")
+    reasons = {item.mechanism: item.reason for item in choice.considered}
+    assert "may run variants/markov" in reasons["variants/adaptive"]
+
+
 def test_who_cannot_tell_comes_last() -> None:
     mute = another(None, "variants/mute")
     assert chosen(mute)[0] == "variants/threshold"

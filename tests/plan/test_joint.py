@@ -205,7 +205,10 @@ def test_a_profile_is_part_of_the_cost() -> None:
             "over 2 attributes: toy/attributes: values come from a declared domain; "
             "declare attributes['cost'].domain",
         ),
-        ({"mechanisms": {"deny": ["toy/times"]}}, "over timestamps: toy/times: could give this"),
+        (
+            {"mechanisms": {"deny": ["toy/times"]}},
+            "over timestamps: mechanisms.deny: it leaves none",
+        ),
         (
             {"mechanisms": {"parameters": {"variants/threshold": {"noise": "laplace"}}}},
             "variants/threshold: beside other columns its noise is gaussian",
@@ -247,8 +250,8 @@ def test_who_serves_no_part_is_considered_with_the_reason() -> None:
 
 
 def test_a_preferred_mechanism_that_serves_no_part_is_named_in_a_warning() -> None:
-    """Whoever prefers it learns that it is not used, and why; one that is used is not named, and
-    neither is one of which only a glob speaks.
+    """Whoever prefers it learns that it is not used, and why; one that is used is not named, and a
+    glob is, where nothing that it matches is used.
     """
     preferred = {"prefer": ["variants/adaptive", "variants/threshold", "dfg/*"]}
     plan = planned(mechanisms=preferred)
@@ -256,7 +259,9 @@ def test_a_preferred_mechanism_that_serves_no_part_is_named_in_a_warning() -> No
     said = [caveat_in_words(item) for item in plan.warnings if item.kind == "preference-unused"]
     assert said == [
         "mechanisms.prefer names variants/adaptive, which is not used: "
-        "its noise is not calibrated together with that on other columns"
+        "its noise is not calibrated together with that on other columns",
+        "mechanisms.prefer names dfg/*, which is not used: "
+        "mechanisms of other packages take part only where they are named in full",
     ]
 
 

@@ -13,6 +13,7 @@ from pydantic import (
 )
 
 from cloakwork.base.quantities import Duration, Frozen
+from cloakwork.base.rules import ProcessRules
 
 UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -117,7 +118,8 @@ class Facts(Frozen):
     log; ``cases_per_unit``, by attribute, a bound on the cases that one unit owns in the whole
     dataset (for the ledger's books); ``longest_case`` a bound on events per case (longer cases are
     truncated); ``longest_gap`` a bound on the time between two events of a case (longer gaps are
-    clamped); ``grid`` the step to which time is rounded before noise. ``domains``: all values that
+    clamped); ``rules`` what every case of the process keeps (no drawn case breaks one); ``grid``
+    the step to which time is rounded before noise. ``domains``: all values that
     an attribute may have, by its name; ``ranges``: the least and the largest number, and ``types``
     what those are that are no plain numbers. ``found``: attributes whose values are not declared,
     but may be found through noise. ``measured``:
@@ -144,6 +146,7 @@ class Facts(Frozen):
     window: Window | None = None
     longest_gap: Duration | None = None
     epoch: AwareDatetime = UNIX_EPOCH
+    rules: Annotated[ProcessRules | None, Field(exclude_if=lambda rules: rules is None)] = None
     grid: Annotated[Duration, Field(gt=timedelta(0))] = timedelta(seconds=1)
     domains: dict[str, tuple[JsonValue, ...]] = {}
     ranges: dict[str, tuple[float, float]] = {}

@@ -24,6 +24,10 @@ Prose = Annotated[str, PROSE]
 """Text for readers: never compared, never believed, and written anew by whoever shows it."""
 
 
+BY_CHANCE: Final = "drawn by chance, as no step stood out of the noise"
+"""The figure by which a step says that its cases tell of activities and lengths alone."""
+
+
 def is_prose(model: type[BaseModel], name: str) -> bool:
     """Whether the field ``name`` of ``model`` is text for readers only."""
     return PROSE in model.model_fields[name].metadata

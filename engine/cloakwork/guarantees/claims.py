@@ -14,6 +14,7 @@ from cloakwork.base.costs import Cost
 from cloakwork.base.facts import Window
 from cloakwork.base.quantities import Duration, Frozen
 from cloakwork.base.records import Prose
+from cloakwork.base.rules import ProcessRules
 
 Names = tuple[str, ...]
 
@@ -97,6 +98,13 @@ class KnownActivities(Frozen):
     kind: Literal["known-activities"] = "known-activities"
     count: int
     source: Source
+
+
+class KnownRules(Frozen):
+    """No released case breaks these rules, which are public and were not read off the log."""
+
+    kind: Literal["known-rules"] = "known-rules"
+    rules: ProcessRules
 
 
 class CasesTruncated(Frozen):
@@ -193,6 +201,7 @@ Assumption = Annotated[
     | WellFormed
     | WithinLimits
     | KnownActivities
+    | KnownRules
     | CasesTruncated
     | IndependentPresence
     | TimesRounded

@@ -39,6 +39,7 @@ from cloakwork.guarantees.claims import (
     GroupOfCases,
     GuaranteeCaveat,
     IndependentPresence,
+    KnownRules,
     MayRevealTimes,
     NothingElseObservable,
     ProfileIsCharged,
@@ -226,6 +227,7 @@ class DifferentialPrivacy(NoiseGuarantee):
         assumptions = (
             *unit_assumptions(flow.facts),
             *self._public_values(flow.facts),
+            *self._public_rules(flow.facts),
             IndependentPresence(),
         )
         return derived_at_cost(self, flow, derivation, assumptions)
@@ -290,6 +292,11 @@ class DifferentialPrivacy(NoiseGuarantee):
             cost=cost_of_group(found.cost, size),
             naive=None if found.naive is None else cost_of_group(found.naive, size),
         )
+
+    def _public_rules(self, facts: Facts) -> Iterator[Assumption]:
+        """What no drawn case breaks, where cases are drawn."""
+        if facts.rules is not None and self.hides_presence():
+            yield KnownRules(rules=facts.rules)
 
     def _raw_values(self, flow: Flow) -> Iterator[str]:
         """What would be seen without noise, in covered columns or in others that give them away."""

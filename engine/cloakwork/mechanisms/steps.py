@@ -22,13 +22,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 
+import numpy as np
 import polars as pl
 from pydantic import BaseModel, JsonValue
 
-from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.arrays import Bools, Floats, Ints
 from cloakwork.base.costs import FREE, Currency, PrivacyEvent, charges_anything
 from cloakwork.base.facts import RangeType
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
+from cloakwork.base.rules import ProcessRules
 from cloakwork.kernel import Kernel, Perturbation
 from cloakwork.kernel.cases import Cases
 from cloakwork.kernel.local import Randomisation
@@ -56,6 +58,10 @@ class Listed:
     codes: Ints
     domain: tuple[JsonValue, ...]
 
+    def taken(self, rows: Bools) -> "Listed":
+        """Those at ``rows``."""
+        return replace(self, codes=self.codes[rows])
+
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
@@ -66,12 +72,20 @@ class Numbers:
     values: Floats
     type: RangeType = "number"
 
+    def taken(self, rows: Bools) -> "Numbers":
+        """Those at ``rows``."""
+        return replace(self, values=self.values[rows])
+
 
 @dataclass(frozen=True, slots=True)
 class Times:
     """Times of events: int64, microseconds since 1970; in each case they do not descend."""
 
     microseconds: Ints
+
+    def taken(self, rows: Bools) -> "Times":
+        """Those at ``rows``."""
+        return replace(self, microseconds=self.microseconds[rows])
 
 
 ColumnValues = Mapping[str, Listed | Numbers | Times]
@@ -198,6 +212,24 @@ class Measurement:
     cases: Ints
     internal: Mapping[str, JsonValue] = field(default_factory=dict)
     columns: ColumnValues = field(default_factory=dict)
+
+    def keeping(self, rules: ProcessRules | None) -> "Measurement":
+        """Without the cases of variants that break a rule. Post-processing: rules are public."""
+        if rules is None:
+            return self
+        keeps = np.array([rules.keeps(variant) for variant in self.variants], np.bool_)
+        kept = [variant for variant, is_kept in zip(self.variants, keeps, strict=True) if is_kept]
+        cases = np.maximum(self.cases, 0)
+        lengths = np.array([len(variant) for variant in self.variants], np.int64)
+        columns = {
+            name: column.taken(
+                np.repeat(keeps, cases if name.startswith("case:") else cases * lengths)
+            )
+            for name, column in self.columns.items()
+        }
+        dropped = int(cases[~keeps].sum())
+        figures = {**self.internal, "cases dropped, which break assume.rules (noisy)": dropped}
+        return Measurement(kept, self.cases[keeps], figures, columns)
 
 
 Together = Literal["case", "unit", "log"]

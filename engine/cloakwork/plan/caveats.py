@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from cloakwork.base.globs import is_glob, matches
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.guarantees import DifferentialPrivacy, ReleaseOutline
 from cloakwork.guarantees.claims import (
@@ -97,13 +98,26 @@ def _caveats_of_steps(draft: Draft) -> Iterator[Caveat]:
     for item in draft.attributes:
         if item.treatment == "pseudonymise":
             yield FrequenciesKept(attribute=item.attribute)
+    yield from _unused_preferences(draft)
+
+
+def _unused_preferences(draft: Draft) -> Iterator[Caveat]:
+    """What ``prefer`` names in vain: each name or glob of which nothing is used, with the reason of
+    the mechanism that came nearest.
+    """
     taken = {step.mechanism for step in draft.steps}
-    unused = {
-        PreferenceUnused(mechanism=item.mechanism, reason=item.reason): None
-        for item in draft.considered
-        # One that gives something else may be meant for another log or a later goal.
-        if item.mechanism in spec.mechanisms.prefer
-        and item.mechanism not in taken
-        and item.kind != "never"
-    }
-    yield from unused
+    is_first = True
+    for glob in dict.fromkeys(draft.policy.spec.mechanisms.prefer):
+        if any(matches(glob, name) for name in taken):
+            is_first = False
+            continue
+        said = [item for item in draft.considered if matches(glob, item.mechanism)]
+        # Of those that give something else, one says it for all.
+        said.sort(key=lambda item: item.kind == "never")
+        # To come after one that is preferred more is what the policy asks for.
+        if said and said[0].kind == "other chosen" and not is_first:
+            continue
+        reason = said[0].reason if said else "it meets no guarantee of this policy"
+        if not said and is_glob(glob):
+            reason = "mechanisms of other packages take part only where they are named in full"
+        yield PreferenceUnused(mechanism=glob, reason=reason)

@@ -147,6 +147,10 @@ def _offer_or_refusal(
         return "never", "its guarantee is only published, so it cannot satisfy a policy"
     if not allowed.allows(mechanism.name):
         return "denied", "could give this, but mechanisms.allow or mechanisms.deny rules it out"
+    # What is denied by name must not run under another one.
+    for name in mechanism.runs:
+        if any(matches(glob, name) for glob in allowed.deny):
+            return "denied", f"could give this, but may run {name}, which mechanisms.deny rules out"
     predicted = mechanism.predict(answer.params, facts)
     preferring = (
         place for place, glob in enumerate(allowed.prefer) if matches(glob, mechanism.name)
@@ -275,8 +279,12 @@ def _causes_of_none(
             "numbers: where there are both, write a guarantee for each kind"
         )
     refused = list(near_misses(considered, allowed))
-    # Where nothing else explains it, what mechanisms of other kinds say.
+    of_lists = None if missing else cause_of_lists(name, refused, allowed)
+    if of_lists is not None and of_lists.mechanism == "mechanisms.deny":
+        return (of_lists,)
+    # Where nothing else explains it, what the mechanisms say that are left.
     if not missing and all(item.kind == "denied" for item in refused):
+        refused = [] if of_lists is not None else refused
         of_other_kinds = (item for item in considered if item.kind == "never")
         refused += [item for item in of_other_kinds if allowed.allows(item.mechanism)]
     # Each reason is said once, with all mechanisms that give it.
@@ -285,9 +293,25 @@ def _causes_of_none(
         mechanisms_by_reason.setdefault(item.reason, []).append(item.mechanism)
     refusals = mechanisms_by_reason.items()
     return (
+        *(() if of_lists is None else (of_lists,)),
         *(Cause(name, reason, ", ".join(mechanisms)) for reason, mechanisms in refusals),
         *(Cause(name, why) for why in missing),
     )
+
+
+def cause_of_lists(
+    goal: str, refused: Iterable[ConsideredMechanism], allowed: Mechanisms
+) -> Cause | None:
+    """Where ``allow`` and ``deny`` alone are in the way of a goal: which of them leaves nothing."""
+    refused = list(refused)
+    if not refused or any(item.kind != "denied" for item in refused):
+        return None
+    names = dict.fromkeys(item.mechanism for item in refused)
+    # What is allowed as well was denied.
+    allows = (any(matches(glob, name) for glob in allowed.allow) for name in names)
+    key = "deny" if any(allows) else "allow"
+    reason = f"it leaves none that gives this; without it these could: {', '.join(names)}"
+    return Cause(goal, reason, f"mechanisms.{key}", ("spec", "mechanisms", key))
 
 
 def near_misses(

@@ -24,6 +24,7 @@ from cloakwork.plan.choose import (
     Candidate,
     MechanismChoice,
     Weighed,
+    cause_of_lists,
     in_preference_order,
     near_misses,
     options_for,
@@ -122,10 +123,10 @@ class _Weighed:
         if self.weighed.ranked:
             return ()
         goal = self.part.goal
-        missed = tuple(
-            Cause(goal, item.reason, item.mechanism)
-            for item in near_misses(self.weighed.considered, allowed)
-        )
+        refused = list(near_misses(self.weighed.considered, allowed))
+        if (cause := cause_of_lists(goal, refused, allowed)) is not None:
+            return (cause,)
+        missed = tuple(Cause(goal, item.reason, item.mechanism) for item in refused)
         reason = "no mechanism serves it together with the other columns of the guarantee"
         return missed or (Cause(goal, reason),)
 

@@ -180,6 +180,16 @@ def protect_cases_and_employees(draft: Draft) -> Draft:
     return replace(draft, steps=(*kept, serving), considered=considered)
 
 
+def check_rules(draft: Draft) -> Draft:
+    """Refuse rules of the process where no cases are drawn: they would bind nothing."""
+    draws = any(step.lineage.generates for step in draft.steps)
+    if draft.facts.rules is None or draws or draft.causes:
+        return draft
+    reason = "they bind the cases that differential privacy draws, and no step draws any; leave out"
+    cause = Cause("rules of the process", reason, where=("spec", "assume", "rules"))
+    return replace(draft, causes=(*draft.causes, cause))
+
+
 def order_steps(draft: Draft) -> Draft:
     """Run a step that makes new cases before those that add columns to them, these before those
     that change cases, and a writer of a column before its readers; then inserted events are
@@ -217,6 +227,8 @@ PASSES: Final[tuple[Pass, ...]] = (
     bound_contributions,
     choose_mechanisms,
     protect_cases_and_employees,
+
+    check_rules,
     expose_unproven,
     # What the guarantees leave to the treatment of attributes.
     generalise_quasi_identifiers,

@@ -252,6 +252,11 @@ def assumption_in_words(assumption: Assumption) -> str:
         case claims.KnownActivities(count=count, source=source):
             known = {"declared": "are public", "profile": "were selected by the DP profile"}[source]
             return f"{count} activities {known}; events of any other are dropped"
+        case claims.KnownRules(rules=rules):
+            return (
+                f"it is public, and not read off the log, that {listed(rules.in_words())}; no "
+                "drawn case breaks this"
+            )
         case claims.CasesOfWindow(window=window, recorded=recorded):
             taken = f"cases whose first event lies in {window} (UTC) are taken"
             if not recorded:

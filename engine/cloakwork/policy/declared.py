@@ -7,7 +7,7 @@ import re
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, model_validator
 
 from cloakwork.base.facts import UNIX_EPOCH, FoundType, RangeType, Window
 from cloakwork.base.quantities import (
@@ -20,6 +20,7 @@ from cloakwork.base.quantities import (
     Number,
     as_number,
 )
+from cloakwork.base.rules import ProcessRules
 
 ShortName = Annotated[str, Field(min_length=1, max_length=200)]
 WholeNumber = Annotated[int, Field(strict=True)]
@@ -126,6 +127,16 @@ class Assume(Frozen):
             ),
         ),
     ] = None
+    rules: Annotated[
+        ProcessRules | None,
+        Field(
+            description=(
+                "What every case of the process keeps, as everybody knows: no case that is drawn "
+                "breaks a rule, and nothing is charged for it"
+            ),
+            exclude_if=is_empty,
+        ),
+    ] = None
     window: Annotated[
         TimeSpan | None,
         Field(
@@ -148,6 +159,14 @@ class Assume(Frozen):
             json_schema_extra={"default": "1s"},
         ),
     ] = timedelta(seconds=1)
+
+    @model_validator(mode="after")
+    def _rules_name_activities(self) -> "Assume":
+        if self.rules is not None and self.alphabet is not None:
+            for label in self.rules.labels():
+                if label not in self.alphabet:
+                    raise ValueError(f"rules names '{label}', which assume.alphabet lacks")
+        return self
 
 
 ValueType = Literal["number", "integer", "date", "time", "text"]

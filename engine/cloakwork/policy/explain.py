@@ -236,6 +236,9 @@ def what_is_public(policy: Policy) -> Iterator[str]:
         yield f"The log holds at most {assume.units_at_most:,} protected units."
     if assume.longest_case is not None:
         yield f"A case has at most {assume.longest_case} events; longer cases are cut."
+    if assume.rules is not None:
+        for clause in assume.rules.in_words():
+            yield f"{clause[0].upper()}{clause[1:]}; no drawn case breaks this."
     if assume.longest_gap is not None:
         yield (
             f"At most {format_duration(assume.longest_gap)} pass between two events of a case; "

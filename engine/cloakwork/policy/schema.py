@@ -109,6 +109,7 @@ _TITLES: Final[Mapping[str, str]] = {
     "ProfileShare": "`spec.profile`",
     "Mechanisms": "`spec.mechanisms`",
     "Assume": "`spec.assume`",
+    "ProcessRules": "`spec.assume.rules`",
     "Window": "`spec.assume.window`",
     "Output": "`spec.output`",
 }
@@ -162,9 +163,12 @@ def _value_text(field: Mapping[str, Any]) -> str:
 def _type_text(field: Mapping[str, Any]) -> str:
     match field.get("type"):
         case "array":
-            items = field["items"]
+            # A pair lists its items one by one, and they are alike.
+            items = field.get("items") or field["prefixItems"][0]
             if "enum" in items:
                 return f"a list: some of {_value_text(items)}"
+            if items.get("type") == "array":
+                return f"a list of lists: {_type_text(items).partition(': ')[2]}"
             mappings = "oneOf" in items or _value_text(items) == "a mapping"
             kinds = {"string": "text", "number": "numbers", "integer": "whole numbers"}
             default = "mappings" if mappings else "any values"

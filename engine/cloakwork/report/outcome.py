@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from cloakwork.base.quantities import hours
+from cloakwork.base.records import BY_CHANCE
 from cloakwork.base.text import counted
 from cloakwork.evaluation.utility import Utility
 from cloakwork.guarantees import ConfidenceBound, KAnonymity
@@ -86,6 +87,12 @@ def outcome_json(published: "Published") -> dict[str, Any]:
 def _empty(published: "Published") -> Iterator[str]:
     """What may have left nothing; from the policy alone, as nothing may be told of the log."""
     release = published.release
+    if any(BY_CHANCE in record.figures for record in release.internal.steps):
+        # Noisy answers alone tell this, so that it may be said.
+        yield (
+            "the release says NEXT TO NOTHING: no step from one activity to another stood out of "
+            "the noise, so its cases follow chance; spend a larger epsilon"
+        )
     if release.log.event_count:
         return
     why = f"nothing occurs in enough cases for this guarantee; {_what_keeps_more(release.plan)}"

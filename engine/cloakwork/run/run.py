@@ -385,6 +385,7 @@ def granted(
         params,
         plan.facts.unit,
         shift,
+        plan.facts.rules,
     )
 
 

@@ -19,6 +19,7 @@ from cloakwork.base.errors import PlanUnsound
 from cloakwork.base.facts import Facts, Unit
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.naming import CASE_PREFIX
+from cloakwork.base.rules import ProcessRules
 from cloakwork.engines.base import Engine
 from cloakwork.engines.measured import ColumnsOfCases, ReleasedCases, measured_of
 from cloakwork.engines.noised import noise_on_times, noise_on_values
@@ -77,7 +78,8 @@ class GrantedStep:
     answers that cost its event at most, and a log in which each ``unit`` has been bounded.
 
     ``source``: the mechanism by name, and who brings it; ``params``: its own. ``shift``: where the
-    plan claims metric privacy, how far a value may move; None where it protects units.
+    plan claims metric privacy, how far a value may move; None where it protects units. ``rules``:
+    none of the cases that are made of answers breaks one.
     """
 
     kind: StepKind
@@ -85,6 +87,7 @@ class GrantedStep:
     params: BaseModel
     unit: Unit
     shift: timedelta | None = None
+    rules: ProcessRules | None = None
 
     @classmethod
     def of(
@@ -106,6 +109,7 @@ class GrantedStep:
             params,
             facts.unit,
             shift,
+            facts.rules,
         )
 
     @property
@@ -200,13 +204,14 @@ class GrantedStep:
         """What a ``MeasureStep`` makes of a kernel's answers, and what these really cost."""
         if not isinstance(self.kind, MeasureStep):
             raise PlanUnsound(f"{self.name} makes no cases of answers")
-        return self._asked(
+        found, recorded = self._asked(
             self.kind.measure,
             Measurement,
             "measure",
             seen,
             noise,
         )
+        return found.keeping(self.rules), recorded
 
     def enrich(
         self,

@@ -2,6 +2,8 @@
 on to.
 """
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -84,6 +86,54 @@ def test_the_event_charges_the_more_expensive_mechanism() -> None:
     assert cost(ADAPTIVE.step(weak, Facts()).event, 1e-4).epsilon > 2.5
     strong = honest.model_copy(update={"threshold": params(0.2).threshold})
     assert cost(ADAPTIVE.step(strong, Facts()).event, 1e-4).epsilon > 0.95
+
+
+ALPHABET = Facts(alphabet=("a", "b", "c", "d"), units_at_most=1000)
+
+
+def test_the_event_charges_a_model_of_all_cases_as_well() -> None:
+    """A twin with less noise on it than the others costs more."""
+    honest = params(1.0, ALPHABET)
+    assert cost(ADAPTIVE.step(honest, ALPHABET).event, 1e-4).epsilon <= 1.0
+    weak = honest.model_copy(update={"of_all": params(3.0, ALPHABET).of_all})
+    assert cost(ADAPTIVE.step(weak, ALPHABET).event, 1e-4).epsilon > 2.5
+
+
+@pytest.mark.parametrize("epsilon", [0.001, 0.01, 0.1])
+@pytest.mark.parametrize("cases", [0, 1, 300])
+def test_with_declared_activities_no_release_is_empty(epsilon: float, cases: int) -> None:
+    """However little there is to spend; and nothing is made of anything but declared labels."""
+    log = log_of([list("abc")] * cases)
+    for seed in range(12):
+        counts = VariantCounts().of(log)
+        found = release(ADAPTIVE, params(epsilon, ALPHABET), counts, reproducible(seed))
+        assert found.table["cases"].sum() > 0
+        assert {label for variant in found.table["variant"] for label in variant} <= set("abcd")
+
+
+def test_where_the_threshold_would_release_nothing_all_is_spent_on_a_model_of_all_cases() -> None:
+    """By noisy answers: unique variants leave the last layer empty."""
+    found = release(
+        ADAPTIVE,
+        params(1.0, Facts(alphabet=tuple("abcdefgh"))),
+        VariantCounts().of(log_of([list(case) for case in product("abcdefgh", repeat=3)])),
+        reproducible(1),
+    )
+    assert found.internal["released by"] == "variants/markov, of all cases"
+
+
+def test_the_plan_says_how_little_that_is() -> None:
+    """From declared facts alone, and only where it is little."""
+    little = ADAPTIVE.offer(goal(0.01), ALPHABET, {})
+    enough = ADAPTIVE.offer(goal(2.0), ALPHABET, {})
+    undeclared = ADAPTIVE.offer(goal(0.01), Facts(), {})
+    assert isinstance(little, Offer)
+    assert isinstance(enough, Offer)
+    assert isinstance(undeclared, Offer)
+    assert "LITTLE more than which activities are declared" in little.why
+    assert "LITTLE" not in enough.why
+    assert "the release be empty: declare assume.alphabet" in undeclared.why
+    assert undeclared.params.of_all is None
 
 
 def test_takes_what_suits() -> None:

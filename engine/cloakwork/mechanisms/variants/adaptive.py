@@ -29,8 +29,8 @@ from cloakwork.mechanisms.steps import Measurement
 from cloakwork.mechanisms.variants.accuracy import DEFAULT_CASES
 from cloakwork.mechanisms.variants.chain import MOST_CASES
 from cloakwork.mechanisms.variants.family import VariantRelease
-from cloakwork.mechanisms.variants.markov import VariantMarkov
-from cloakwork.mechanisms.variants.markov_params import UNIT_NORM, MarkovParams
+from cloakwork.mechanisms.variants.markov import VariantMarkov, cases_by_chance
+from cloakwork.mechanisms.variants.markov_params import SHARES_OF_ALL, UNIT_NORM, MarkovParams
 from cloakwork.mechanisms.variants.threshold import (
     ThresholdParams,
     VariantThreshold,
@@ -52,6 +52,17 @@ LEAST_SIGNIFICANCE: Final = 8.0
 cases outside frequent variants, ``sigma``: the model's noise on a step.
 """
 
+SEEN_STEP: Final = 5.0
+"""How many deviations of the noise on a step a log must have cases, for steps to show."""
+
+CLEAR_LOG: Final = 10.0
+"""How many times that scale all layers must hold, for frequent variants to show in the last one."""
+
+CLEAR_LAYER: Final = 3.0
+"""How many times the scale of its noise the layer beyond tau must hold, for a threshold to be
+likely to release anything.
+"""
+
 TAIL_EXPONENT: Final = 0.75
 """The other cases are released as cases of the frequent variants by this power of their counts:
 rare variants are variations of all frequent ones, and of the most frequent less than its count
@@ -70,8 +81,9 @@ class AdaptiveOptions(BaseModel):
 
 
 class AdaptiveParams(Frozen):
-    """``scale``: of the noise on the three layers, in cases; ``threshold`` and ``markov``: what one
-    of the two is run with.
+    """``scale``: of the noise on the three layers, in cases. One of the others is what goes on
+    from there: ``threshold``, ``markov``, and, where activities are declared, ``of_all``, a Markov
+    model that spends nothing on frequent variants.
 
     ``max_cases``: cases of one unit. ``epsilon`` and ``delta`` are the target of both steps
     together.
@@ -83,6 +95,7 @@ class AdaptiveParams(Frozen):
     scale: Annotated[Number, Field(gt=0)]
     threshold: ThresholdParams
     markov: MarkovParams
+    of_all: Annotated[MarkovParams | None, Field(exclude_if=lambda params: params is None)] = None
 
     @property
     def tau(self) -> int:
@@ -100,6 +113,11 @@ class VariantAdaptive(VariantRelease[AdaptiveParams]):
     that is run with what is left of the budget; else ``variants/threshold``, and the other cases
     (about as many as the layers say) are released as cases of the frequent variants. So counts are
     a little too large, and the release has about as many cases as the log.
+
+    Where activities are declared, no release is empty. If the last layer, which would show it, does
+    not show that a threshold would release anything, all of the budget goes to a Markov model of
+    all cases; and where a threshold releases nothing, some cases are made of the declared
+    activities alone, each following each other one alike, which says next to nothing.
 
     An empty log, one case and logs of unique variants end as in the mechanism chosen; none aborts
     on data.
@@ -123,6 +141,7 @@ class VariantAdaptive(VariantRelease[AdaptiveParams]):
         "(adaptive composition); variants/threshold and variants/markov for their own",
     )
     Params = AdaptiveParams
+    runs: ClassVar[tuple[str, ...]] = (VariantThreshold.name, VariantMarkov.name)
     needs_delta: ClassVar[bool] = True
 
     def meet(
@@ -145,10 +164,13 @@ class VariantAdaptive(VariantRelease[AdaptiveParams]):
         # Both get all of the rest, since only one of them is run.
         threshold = VariantThreshold().offer(rest, facts, {})
         markov = VariantMarkov().offer(rest, facts, {})
+        of_all = VariantMarkov().offer(rest, facts, {"shares": list(SHARES_OF_ALL)})
         if isinstance(threshold, Refusal):
             return threshold
         if isinstance(markov, Refusal):
             return markov
+        if isinstance(of_all, Refusal):
+            return of_all
         params = AdaptiveParams(
             epsilon=goal.epsilon,
             delta=goal.delta,
@@ -156,17 +178,18 @@ class VariantAdaptive(VariantRelease[AdaptiveParams]):
             scale=scale,
             threshold=threshold.params,
             markov=markov.params,
+            of_all=None if facts.alphabet is None else of_all.params,
         )
-        return Offer(
-            params,
+        why = (
             "measures how cases are spread over variants, then keeps the frequent ones or models "
-            "the rest too",
+            "the rest too"
         )
+        return Offer(params, f"{why}; {_what_if_nothing_shows(params, facts)}")
 
     def event(self, params: AdaptiveParams, facts: Facts) -> PrivacyEvent:
-        """The three layers, and the more expensive of the two mechanisms."""
-        # One of the two is run, chosen by noisy answers, so the larger epsilon covers either.
-        highest = _dearer(params).epsilon
+        """The three layers, and the most expensive of the mechanisms."""
+        # One of them is run, chosen by noisy answers, so the largest epsilon covers each.
+        highest = _dearest(params).epsilon
         if math.isinf(highest):
             return NonPrivate(reason="nothing bounds the cost of what is run after measuring")
         measurement = DiscreteLaplace(scale=params.scale, sensitivity=params.max_cases)
@@ -176,21 +199,19 @@ class VariantAdaptive(VariantRelease[AdaptiveParams]):
         """Measure the layers, choose, and delegate."""
         # First the layers: they are all that the choice may depend on.
         layer_counts = kernel.custom(layers_query(params.tau), Laplace(params.scale))
-        # The model's noise on a step of order 1, from grid steps to cases.
-        sigma = params.markov.sigmas[3] / UNIT_NORM
-        threshold_way, markov_way = _ways_to_go_on(params)
-        # Either way the dearer cost is booked: the charge is known before the choice is made.
-        if is_tail_model_worthwhile(layer_counts, sigma):
-            name = VariantMarkov.name
-            taken = kernel.branch(markov_way, _dearer(params))
-            found = VariantMarkov().measure(params.markov, taken)
+        name, taken = _chosen(params, layer_counts)
+        # Whichever is taken the dearest cost is booked: the charge is known before the choice.
+        way = kernel.branch(_way_event(taken), _dearest(params))
+        if isinstance(taken, MarkovParams):
+            found = VariantMarkov().measure(taken, way)
             cases = found.cases
         else:
-            name = VariantThreshold.name
-            taken = kernel.branch(threshold_way, _dearer(params))
-            found = VariantThreshold().measure(params.threshold, taken)
+            found = VariantThreshold().measure(taken, way)
             # The cases that the threshold loses come back as cases of frequent variants.
             cases = spread_over(found.cases, int(layer_counts.sum()))
+        if params.of_all is not None and not len(cases):
+            name, found = "chance, of declared activities", cases_by_chance(params.of_all, kernel)
+            cases = found.cases
         figures: dict[str, JsonValue] = {
             "cases of rare variants (noisy)": estimated_tail_cases(layer_counts),
             "released by": name,
@@ -199,16 +220,57 @@ class VariantAdaptive(VariantRelease[AdaptiveParams]):
         return Measurement(found.variants, cases, figures)
 
 
-def _ways_to_go_on(params: AdaptiveParams) -> tuple[PrivacyEvent, PrivacyEvent]:
-    """What the threshold and the Markov model cost; nothing that is declared bears on it."""
-    return threshold_event(params.threshold), VariantMarkov().event(params.markov, Facts())
+def _chosen(
+    params: AdaptiveParams, layer_counts: Ints
+) -> tuple[str, ThresholdParams | MarkovParams]:
+    """The mechanism that suits the noisy layers, and what it is run with."""
+    # The model's noise on a step of order 1, from grid steps to cases.
+    sigma = params.markov.sigmas[3] / UNIT_NORM
+    would_show = layer_counts.sum() > CLEAR_LOG * params.scale
+    if params.of_all is not None and would_show and layer_counts[2] <= CLEAR_LAYER * params.scale:
+        return f"{VariantMarkov.name}, of all cases", params.of_all
+    if is_tail_model_worthwhile(layer_counts, sigma):
+        return VariantMarkov.name, params.markov
+    return VariantThreshold.name, params.threshold
 
 
-def _dearer(params: AdaptiveParams) -> Cost:
+def _way_event(way: ThresholdParams | MarkovParams) -> PrivacyEvent:
+    """What going on so costs; nothing that is declared bears on it."""
+    if isinstance(way, MarkovParams):
+        return VariantMarkov().event(way, Facts())
+    return threshold_event(way)
+
+
+def _dearest(params: AdaptiveParams) -> Cost:
     from cloakwork.accounting.events import cost
 
-    highest = max(cost(event, params.delta).epsilon for event in _ways_to_go_on(params))
+    ways = (params.threshold, params.markov, params.of_all)
+    events = [_way_event(way) for way in ways if way is not None]
+    highest = max(cost(event, params.delta).epsilon for event in events)
     return Cost(epsilon=highest, delta=params.delta)
+
+
+def _what_if_nothing_shows(params: AdaptiveParams, facts: Facts) -> str:
+    """What becomes of a log in which nothing stands out, by declared facts."""
+    if params.of_all is None:
+        return (
+            f"what no {params.tau:,} cases or so share may be lost, and the release be empty: "
+            "declare assume.alphabet, and it is never"
+        )
+    # By how much the number of cases, and that of cases with a step, may be off.
+    off = [params.of_all.sigmas[place] / UNIT_NORM for place in (1, 3)]
+    said = (
+        "where no variant is frequent, draws cases from counts of steps: their number off by "
+        f"about {off[0]:,.0f}, cases with a step by about {off[1]:,.0f}"
+    )
+    cases = facts.units_at_most or DEFAULT_CASES
+    if off[1] * SEEN_STEP < cases:
+        return said
+    known = f"of {cases:,} cases" if facts.units_at_most else f"of {cases:,} cases, say,"
+    return (
+        f"{said}; {known} hardly a step shows then, and the release says LITTLE more than which "
+        "activities are declared"
+    )
 
 
 def default_measurement_share(epsilon: float, facts: Facts) -> float:

@@ -209,9 +209,9 @@ MOST_CASES: Final = 10_000_000
 """Cases that one chain draws at most."""
 
 StepFactors = Callable[[Ints], Floats]
-"""From sequences of labels (codes from 1; int64, shape (sequences, events)) to the factors, above
-0, by which each label, or the end, follows them more often than the chain says: shape (sequences,
-A + 1).
+"""From sequences of labels (codes from 1; int64, shape (sequences, events)) to the factors by which
+each label, or the end, follows them more often than the chain says: shape (sequences, A + 1). What
+has factor 0 never follows; some label may begin a case, and after a label the end may follow.
 """
 
 _FINENESS: Final = 2**30
@@ -307,7 +307,12 @@ def draw_sequences(
             one = chunk[first]
             weights = steps_of.weights(state[one], required[one], length)
             if factors is not None:
-                weights = weights * by_prefix[group[one]]
+                permitted = by_prefix[group[one]]
+                weights = weights * permitted
+                # Where all that the chain would do is ruled out, a case ends, or begins as it may.
+                lost = weights.sum(axis=1) <= 0
+                weights[lost] = permitted[lost]
+                weights[lost, :-1] *= length == 0
             cumulative = np.cumsum(weights, axis=1)
             cumulative /= cumulative[:, -1:]
             # The first column whose cumulative share is above the case's position. Without the

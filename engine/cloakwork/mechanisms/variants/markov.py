@@ -2,6 +2,7 @@
 them.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from pydantic import JsonValue
 from cloakwork.base.arrays import Floats, Ints
 from cloakwork.base.costs import Cost, NonPrivate, PrivacyEvent
 from cloakwork.base.facts import Facts
+from cloakwork.base.records import BY_CHANCE
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Cases, Gaussian, Kernel, vectors_of
 from cloakwork.mechanisms.base import Offer, Options, PartOfGoal, Refusal, Theorem
@@ -55,6 +57,7 @@ from cloakwork.mechanisms.variants.markov_params import (
     transitions_of,
     variant,
 )
+from cloakwork.mechanisms.variants.rules import permitted_pairs, permitted_steps
 
 PENALTIES: Final = (1.5, 0.7, 0.7)
 """By order: how many sigmas a count must stand out by, to be believed against what is expected."""
@@ -81,6 +84,14 @@ ROUNDS: Final = 2
 SAMPLE: Final = 3000
 """Cases of such a sample."""
 
+USUAL_LENGTH: Final = 10
+"""Events of a case, on average, where neither steps nor lengths stand out of the noise."""
+
+FEW_CASES: Final = 100
+"""Where nothing but a model is released, as many cases are drawn at least, or as the deviation of
+the noise on their number, if that is less: enough to show the model.
+"""
+
 DOUBT: Final = 10.0
 """Sigmas of the noise on a step that are added to what is measured and to what a sample shows,
 before one is divided by the other: rare steps are hardly corrected.
@@ -103,9 +114,12 @@ class VariantMarkov(VariantRelease[MarkovParams]):
     activities are declared, those that enough cases hold are selected, with noise, beside those of
     the frequent variants, which are released anyway; others are left out.
 
-    An empty log gives an empty release or one of a few cases made of noise; one case, or variants
-    that are all unique, are drowned by noise; with a single activity there is one transition to
-    count. It never aborts on data.
+    Where no variant is frequent and no step stands out of the noise, each activity follows each
+    other one alike: cases tell of the activities, which are declared or were selected, and of
+    lengths, as far as these stand out. With declared activities no release is empty. An empty log
+    then gives cases made of noise, and else an empty release or a few of these; one case, or
+    variants that are all unique, are drowned by noise; with a single activity there is one
+    transition to count. It never aborts on data.
     """
 
     name: ClassVar[str] = "variants/markov"
@@ -231,6 +245,9 @@ def measure_with(
     # Frequent variants come first: their labels and cases shape all that follows.
     found = kernel.select(variant, Gaussian(params.sigmas[0]), params.tau, WHOLE)
     cases = np.rint(found.noisy / UNIT_NORM).astype(np.int64)
+    if params.rules is not None:
+        # A variant that breaks a public rule is not released.
+        cases *= np.array([params.rules.keeps(each) for each in found.labels], np.int64)
     alphabet = params.alphabet
     if alphabet is None:
         # Labels of frequent variants are released anyway, so they need no selection.
@@ -242,16 +259,18 @@ def measure_with(
             labels.update(*kernel.select(activities, noise, least, SPREAD).labels)
         alphabet = tuple(sorted(labels))
     drawn: list[tuple[str, ...]] = []
+    by_chance = False
     if alphabet:
         others = kernel.narrowed(alphabet, without=found.labels)
         # Released variants say, at no cost, what steps to expect of the other cases.
         prior = _transitions_a_case(found.labels, cases, alphabet)
-        drawn = _generate_variants(
+        drawn, by_chance = _generate_variants(
             others,
             alphabet,
             prior,
             params,
             learn,
+            alone=not cases.any(),
         )
     # A sequence may be frequent and drawn as well: its counts add up.
     total = Counter(dict(zip(found.labels, cases.tolist(), strict=True)))
@@ -263,8 +282,31 @@ def measure_with(
             "frequent variants": len(cases),
             "cases of frequent variants, released": int(cases.sum()),
             "cases drawn from the model": len(drawn),
+            **({BY_CHANCE: True} if by_chance else {}),
         },
     )
+
+
+def cases_by_chance(params: MarkovParams, kernel: Kernel) -> Measurement:
+    """``FEW_CASES`` cases of declared activities, each following each other one alike; asks
+    nothing.
+    """
+    labels = params.alphabet or ()
+    length = min(USUAL_LENGTH, params.longest)
+    chain = MarkovChain.from_masses(_uniform_steps(len(labels), length), 1.0)
+    groups = LengthGroups.of_any(FEW_CASES)
+    rules = _permitted(params, labels)
+    drawn = draw_sequences(chain, groups, params.longest, kernel.randomness, rules)
+    found = Counter(tuple(labels[code - 1] for code in sequence) for sequence in drawn)
+    return Measurement(list(found), np.array(list(found.values()), np.int64), {BY_CHANCE: True})
+
+
+def _permitted(params: MarkovParams, alphabet: Sequence[str]) -> StepFactors | None:
+    return None if params.rules is None else permitted_steps(params.rules, alphabet)
+
+
+def _both(one: StepFactors, other: StepFactors | None) -> StepFactors:
+    return one if other is None else lambda prefixes: one(prefixes) * other(prefixes)
 
 
 def _offered(
@@ -280,6 +322,7 @@ def _offered(
         max_cases=facts.unit.max_cases,
         alphabet=None if facts.alphabet is None else tuple(dict.fromkeys(facts.alphabet)),
         selection=selection,
+        rules=facts.rules,
         longest=facts.longest_case or LONGEST,
         sharpness=chosen.sharpness,
         sigmas=sigmas,
@@ -295,19 +338,33 @@ def _generate_variants(
     prior: Table,
     params: MarkovParams,
     learn: Learn | None,
-) -> list[tuple[str, ...]]:
+    *,
+    alone: bool,
+) -> tuple[list[tuple[str, ...]], bool]:
     """About as many sequences as there are other cases, about as long, from a chain fitted to noisy
-    counts of their steps; ``prior``: the steps that are expected of one of them.
+    counts of their steps; and whether no step stood out of the noise. ``prior``: the steps that are
+    expected of one of them. ``alone``: nothing else is released, so that there are some however
+    little is known.
     """
     # How many other cases there are, from one noisy count.
     cases = others.sum(nonempty, Gaussian(params.sigmas[1]), WHOLE, keys=1)
     (noisy,) = cases.at(np.zeros(1, np.int64)).tolist()
-    count = min(max(round(noisy / UNIT_NORM), 0), MOST_CASES)
+    least = min(FEW_CASES, math.ceil(params.sigmas[1] / UNIT_NORM)) if alone else 0
+    count = min(max(round(noisy / UNIT_NORM), least), MOST_CASES)
     # The chain from noisy steps.
     rows = _measure_transitions(others, len(alphabet), prior * count, params)
-    # Nothing stands out of the noise: no case is made.
-    if not count or rows[(0,)].sum() <= 0:
-        return []
+    # Nothing stands out of the noise: beside frequent variants no case is made.
+    is_unknown = rows[(0,)].sum() <= 0
+    if not count or (is_unknown and not alone):
+        return [], False
+    if is_unknown:
+        rows = _uniform_steps(len(alphabet), min(USUAL_LENGTH, params.longest))
+    if params.rules is not None:
+        # Steps that no case takes, and none if no case can begin.
+        possible = permitted_pairs(params.rules, alphabet)
+        if not possible[0].any():
+            return [], False
+        rows = {context: mass * possible[context[-1]] for context, mass in rows.items()}
     chain = MarkovChain.from_masses(rows, params.sharpness)
     # How long the cases should be, in groups about even in the chain; no more of them than hold
     # LENGTH_SIGMAS sigmas of the noise each.
@@ -318,7 +375,9 @@ def _generate_variants(
     lengths = sums.at(np.arange(len(edges) + 1)) / UNIT_NORM
     # Noisy counts are made non-negative and whole, with the total that is known already.
     groups = LengthGroups(in_whole(nearest_counts(lengths, count), count), edges)
-    factors = None if learn is None else learn(RemainingCases(others, alphabet, rows, count))
+    factors = _permitted(params, alphabet)
+    if learn is not None:
+        factors = _both(learn(RemainingCases(others, alphabet, rows, count)), factors)
 
     def drawn(by: MarkovChain, required: LengthGroups) -> list[tuple[str, ...]]:
         codes = draw_sequences(
@@ -330,6 +389,8 @@ def _generate_variants(
         )
         return [tuple(alphabet[code - 1] for code in sequence) for sequence in codes]
 
+    if is_unknown:
+        return drawn(chain, groups), True
     # Correct the chain until a sample, counted as the log was, shows the steps measured.
     measured = np.array([rows[step] for step in _single_steps(len(alphabet))]) / count
     doubt = DOUBT * params.sigmas[3] / count
@@ -338,7 +399,7 @@ def _generate_variants(
         shown = _transitions_a_case(list(sample), np.array(list(sample.values())), alphabet)
         # Both sides get the same doubt, so that steps within the noise stay as they are.
         chain = chain.weighted((measured + doubt) / (shown + doubt))
-    return drawn(chain, groups)
+    return drawn(chain, groups), False
 
 
 def _transitions_a_case(
@@ -355,6 +416,16 @@ def _transitions_a_case(
     # Counted as the kernel counts cases, clip included, so that both are comparable.
     sums = vectors_of(Cases.of(released, alphabet), transitions_of(1), SPREAD).sums(cases)
     return sums.at(codes) / int(cases.sum())
+
+
+def _uniform_steps(labels: int, length: int) -> dict[Context, Floats]:
+    """Masses by which every label follows every other alike, in cases of about ``length`` events:
+    the END's is that of all labels over ``length``.
+    """
+    after_label = np.append(np.ones(labels), labels / length)
+    # A case has an event at least.
+    start = np.append(np.ones(labels), 0.0)
+    return {step: after_label if step[0] else start for step in _single_steps(labels)}
 
 
 def _single_steps(labels: int) -> list[Context]:

@@ -23,6 +23,7 @@ from cloakwork.accounting.leaf_events import leaves_of
 from cloakwork.base.arrays import Ints
 from cloakwork.base.costs import Composed, Cost, DiscreteGaussian, EpsilonDelta, PrivacyEvent
 from cloakwork.base.quantities import Frozen, Number
+from cloakwork.base.rules import ProcessRules
 from cloakwork.kernel import Cases, Clip, Entries, Query, vector_event
 
 UNIT_NORM: Final = 2**13
@@ -140,6 +141,9 @@ These, ``LABELS_BUDGET``, ``SHARPNESS``, ``PENALTIES`` and ``KNOWN`` were chosen
 alone (``benchmarks/variants/synthetic.py``).
 """
 
+SHARES_OF_ALL: Final = (0.001, 0.05, 0.1, 0.5, 0.25, 0.099)
+"""The same where no variant is frequent enough to be released: nothing is spent on these."""
+
 LABELS_BUDGET: Final = 0.25
 """The part of the budget for selecting activities, where none are declared; the others get what it
 leaves.
@@ -189,7 +193,8 @@ class MarkovParams(Frozen):
     order.
 
     ``tau``: least noisy count of a frequent variant. Both in grid steps, ``UNIT_NORM`` to a case.
-    ``alphabet``: the public labels; or else ``selection``: how they are found. ``longest``: events
+    ``alphabet``: the public labels; or else ``selection``: how they are found. ``rules``: public
+    ones, which no drawn case breaks. ``longest``: events
     of a generated case; ``max_cases``: cases of a unit. ``epsilon`` and ``delta``: what sigmas and
     tau were found for.
     """
@@ -199,6 +204,7 @@ class MarkovParams(Frozen):
     max_cases: Annotated[int, Field(ge=1)] = 1
     alphabet: tuple[str, ...] | None = None
     selection: Selection | None = None
+    rules: Annotated[ProcessRules | None, Field(exclude_if=lambda rules: rules is None)] = None
     longest: Annotated[int, Field(ge=1)] = LONGEST
     sharpness: Annotated[Number, Field(ge=1, le=4)] = SHARPNESS
     sigmas: tuple[float, float, float, float, float, float]

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import BaseModel, Field, JsonValue
@@ -24,6 +25,7 @@ from cloakwork.mechanisms.base import (
     Offer,
     Options,
     PartOfGoal,
+    Prediction,
     Refusal,
     Theorem,
 )
@@ -145,6 +147,15 @@ class VariantThreshold(VariantRelease[ThresholdParams]):
             )
         params = threshold_part(part.mu, part.delta, facts.unit.max_cases)
         return Offer(params, _why(params))
+
+    def predict(self, params: ThresholdParams, facts: Facts) -> Prediction | None:
+        """By simulation; nothing where only a variant that most of all cases follow could reach
+        ``tau``.
+        """
+        found = super().predict(params, facts)
+        if found is not None and 2 * params.tau > found.cases * params.max_cases:
+            return replace(found, usual=0.0, varied=0.0)
+        return found
 
     def event(self, params: ThresholdParams, facts: Facts) -> PrivacyEvent:
         """The noise on the counts, and the chance that a variant of one unit alone passes the
