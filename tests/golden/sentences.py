@@ -14,6 +14,8 @@ from pydantic import BaseModel, ValidationError
 
 from cloakwork.base.costs import Cost
 from cloakwork.base.facts import Unit, Window
+from cloakwork.base.facts import Window
+from cloakwork.base.rules import ProcessRules
 from cloakwork.guarantees import Guarantee, short_description
 from cloakwork.guarantees.claims import (
     Assumption,
@@ -75,6 +77,15 @@ SAMPLES: Final[dict[str, tuple[Any, ...]]] = {
 """Values to fill a field with, by its name; a field that chooses among words takes all of them."""
 
 OWN: Final[dict[tuple[str, str], tuple[Any, ...]]] = {
+    ("KnownRules", "rules"): (
+        ProcessRules(starts_with=("Register",)),
+        ProcessRules(
+            starts_with=("Register", "Call"),
+            at_most_once=("Bill", "Pay"),
+            before=(("Bill", "Pay"),),
+            never_together=(("Reject", "Pay"),),
+        ),
+    ),
     ("TCloseness", "attribute"): ("case:age", "Age", "timestamps"),
     ("LDiversity", "attribute"): ("case:age", "Age", "timestamps"),
     ("ConfidenceBound", "attribute"): (None, "case:age"),
