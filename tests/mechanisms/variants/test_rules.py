@@ -141,6 +141,21 @@ def test_without_rules_the_same_log_breaks_them(name: str) -> None:
     )
 
 
+@pytest.mark.parametrize("epsilon", [0.001, 1.0])
+def test_where_no_case_can_begin_none_is_drawn(epsilon: float) -> None:
+    """As where a DP profile did not select the first activity."""
+    rules = ProcessRules(starts_with=("none",))
+    released = run_mechanism(
+        "variants/adaptive",
+        log_of(BREAKING),
+        epsilon=epsilon,
+        delta=1e-4,
+        alphabet=tuple("abc"),
+        rules=rules,
+    )
+    assert released.case_count == 0
+
+
 def test_values_stay_with_their_cases() -> None:
     """Of a mechanism that gives its cases values as well."""
     made = Measurement(

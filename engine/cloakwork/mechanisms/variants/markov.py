@@ -292,6 +292,8 @@ def cases_by_chance(params: MarkovParams, kernel: Kernel) -> Measurement:
     nothing.
     """
     labels = params.alphabet or ()
+    if params.rules is not None and not permitted_pairs(params.rules, labels)[0].any():
+        return Measurement([], np.zeros(0, np.int64))
     length = min(USUAL_LENGTH, params.longest)
     chain = MarkovChain.from_masses(_uniform_steps(len(labels), length), 1.0)
     groups = LengthGroups.of_any(FEW_CASES)
