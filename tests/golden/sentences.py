@@ -14,7 +14,6 @@ from pydantic import BaseModel, ValidationError
 
 from cloakwork.base.costs import Cost
 from cloakwork.base.facts import Unit, Window
-from cloakwork.base.facts import Window
 from cloakwork.base.rules import ProcessRules
 from cloakwork.guarantees import Guarantee, short_description
 from cloakwork.guarantees.claims import (

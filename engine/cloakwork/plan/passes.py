@@ -227,7 +227,6 @@ PASSES: Final[tuple[Pass, ...]] = (
     bound_contributions,
     choose_mechanisms,
     protect_cases_and_employees,
-
     check_rules,
     expose_unproven,
     # What the guarantees leave to the treatment of attributes.
