@@ -102,6 +102,16 @@ def test_what_is_denied_does_not_run_under_another_name() -> None:
     assert "may run variants/markov" in reasons["variants/adaptive"]
 
 
+def test_what_is_nothing_on_one_kind_of_log_does_not_come_first() -> None:
+    """A fair release of any log is better than one of half the logs and none of the others."""
+    risky, fair = Prediction(0.9, 0.0, cases=1000), Prediction(0.4, 0.3, cases=1000)
+    reasons = chosen(another(risky, "variants/risky"), another(fair, "variants/fair"))[1]
+    assert not any("variants/risky comes first" in reason for reason in reasons.values())
+    assert risky.expected < fair.expected
+    concentrated = replace(risky, variant_concentration=1.0)
+    assert concentrated.expected == 0.9
+
+
 def test_who_cannot_tell_comes_last() -> None:
     mute = another(None, "variants/mute")
     assert chosen(mute)[0] == "variants/threshold"

@@ -30,9 +30,12 @@ class Prediction:
 
     @property
     def expected(self) -> float:
-        """One figure to rank by; without a profile, the mean of the two."""
+        """One figure to rank by; without a profile, the geometric mean of the two, so that what is
+        nothing on one kind of log counts for nothing.
+        """
         share = 0.5 if self.variant_concentration is None else self.variant_concentration
-        return share * self.usual + (1 - share) * self.varied
+        found: float = self.usual**share * self.varied ** (1 - share)
+        return found
 
     def __str__(self) -> str:
         simulated = f"(simulated, {self.cases:,} cases)"

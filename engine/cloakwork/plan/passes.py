@@ -116,7 +116,9 @@ def _choose(index: int, left: Guarantee, goal: Guarantee, draft: Draft) -> Mecha
         in_all=Cost(epsilon=goal.epsilon, delta=goal.delta),
     )
     parts = choose_parts(index, terms, alone.considered)
-    if not alone.steps or any(cause.where for cause in parts.causes):
+    # What the policy sets wrongly is refused; a list that rules out all parts leaves the whole.
+    lists = (("spec", "mechanisms", "allow"), ("spec", "mechanisms", "deny"))
+    if not alone.steps or any(c.where and c.where not in lists for c in parts.causes):
         return parts
     if not parts.steps:
         # What serves parts says there why it does not, rather than that it serves no whole.
