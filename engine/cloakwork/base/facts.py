@@ -118,11 +118,12 @@ class Facts(Frozen):
     log; ``cases_per_unit``, by attribute, a bound on the cases that one unit owns in the whole
     dataset (for the ledger's books); ``longest_case`` a bound on events per case (longer cases are
     truncated); ``longest_gap`` a bound on the time between two events of a case (longer gaps are
-    clamped); ``rules`` what every case of the process keeps (no drawn case breaks one); ``grid``
-    the step to which time is rounded before noise. ``domains``: all values that
-    an attribute may have, by its name; ``ranges``: the least and the largest number, and ``types``
-    what those are that are no plain numbers. ``found``: attributes whose values are not declared,
-    but may be found through noise. ``measured``:
+    clamped); ``time_zone`` the IANA name of the zone by whose clocks the process lives; ``rules``
+    what every case of the process keeps (no drawn case breaks one); ``grid`` the step to which time
+    is rounded before noise. ``domains``: all values that an attribute may have, by its name;
+    ``ranges``: the least and the largest number, and ``types`` what those are that are no plain
+    numbers. ``found``: attributes whose values are not declared, but may be found through noise.
+    ``measured``:
     which of these facts nobody declared: they come from a DP profile, and are noisy.
     ``release_window``: the name of the window of a growing log whose cases alone are released;
     ``window`` is then its span. ``head_share``: the share of cases that the ten most frequent
@@ -145,6 +146,7 @@ class Facts(Frozen):
     longest_case: Annotated[int, Field(ge=1)] | None = None
     window: Window | None = None
     longest_gap: Duration | None = None
+    time_zone: Annotated[str | None, Field(exclude_if=lambda name: name is None)] = None
     epoch: AwareDatetime = UNIX_EPOCH
     rules: Annotated[ProcessRules | None, Field(exclude_if=lambda rules: rules is None)] = None
     grid: Annotated[Duration, Field(gt=timedelta(0))] = timedelta(seconds=1)

@@ -130,6 +130,13 @@ class TimesRounded(Frozen):
     epoch: AwareDatetime
 
 
+class LocalTime(Frozen):
+    """The zone whose clocks say in which hours of the week events are drawn."""
+
+    kind: Literal["local-time"] = "local-time"
+    zone: str
+
+
 class StartsWithin(Frozen):
     """Case starts outside the declared window are moved into it."""
 
@@ -205,6 +212,7 @@ Assumption = Annotated[
     | CasesTruncated
     | IndependentPresence
     | TimesRounded
+    | LocalTime
     | StartsWithin
     | CasesOfWindow
     | GapsAtMost

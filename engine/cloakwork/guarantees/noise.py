@@ -16,6 +16,7 @@ from cloakwork.guarantees.claims import (
     ConditionedOn,
     DomainsDeclared,
     GapsAtMost,
+    LocalTime,
     NoiseCosts,
     OthersReadNoTimes,
     ProtectsOneTime,
@@ -135,6 +136,8 @@ def _conditioning_columns(
 def time_assumptions(currency: Currency, facts: Facts) -> Iterator[Assumption]:
     """What noise on times is scaled to."""
     yield TimesRounded(grid=facts.grid, epoch=facts.epoch)
+    if facts.time_zone is not None and currency == "unit":
+        yield LocalTime(zone=facts.time_zone)
     if facts.window is not None and currency == "unit":
         yield StartsWithin(window=facts.window)
     if facts.longest_gap is not None and currency == "unit":

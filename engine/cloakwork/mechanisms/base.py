@@ -75,10 +75,14 @@ class Theorem:
 
 @dataclass(frozen=True, slots=True)
 class Offer(Generic[P]):
-    """A mechanism can meet a goal with these parameters; ``why`` says how, in plain words."""
+    """A mechanism can meet a goal with these parameters; ``why`` says how, in plain words.
+
+    ``yields``: why others that offer come before it, unless ``prefer`` names it; empty: none do.
+    """
 
     params: P
     why: str
+    yields: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,10 +90,10 @@ def weigh(
     """Ask each mechanism for what is called ``name``, and rank those that offer it.
 
     Of those that one glob names, and of those that none does, the one that is predicted to be most
-    accurate comes first; the catalogue's order decides between equals (``EQUAL_WITHIN``) and among
-    those that cannot tell. One that is only published is taken where the policy accepts unproven
-    mechanisms and ``prefer`` has its very name: a glob might mean others. None is taken where the
-    options that the policy sets rule one out.
+    accurate comes first, those that yield to others last; the catalogue's order decides between
+    equals (``EQUAL_WITHIN``) and among those that cannot tell. One that is only published is taken
+    where the policy accepts unproven mechanisms and ``prefer`` has its very name: a glob might mean
+    others. None is taken where the options that the policy sets rule one out.
     """
     considered: list[ConsideredMechanism] = []
     candidates: list[Candidate] = []
@@ -118,8 +118,9 @@ def weigh(
             mechanism=other.mechanism.name,
             kind="other chosen",
             reason=(
-                f"{ranked[0].mechanism.name} comes first; "
-                "name it under mechanisms.prefer to use it"
+                f"{ranked[0].mechanism.name} comes first"
+                + (f", for {other.offer.yields}" if other.offer.yields else "")
+                + "; name it under mechanisms.prefer to use it"
                 + (f"; predicted: {other.predicted}" if other.predicted else "")
             ),
         )
@@ -179,7 +180,9 @@ EQUAL_WITHIN: Final = 0.01
 
 
 def _in_order_of_choice(candidates: list[Candidate]) -> list[Candidate]:
-    """By ``prefer``; under one glob by what is predicted, last those that cannot tell."""
+    """By ``prefer``; under one glob those that yield to others last, and else by what is
+    predicted, last those that cannot tell.
+    """
     # The best prediction under each glob; what comes close enough counts as equal to it.
     best: dict[int, float] = {}
     for each in candidates:
@@ -187,14 +190,15 @@ def _in_order_of_choice(candidates: list[Candidate]) -> list[Candidate]:
             rank = each.preference_rank
             best[rank] = max(best.get(rank, 0.0), each.predicted.expected)
 
-    def order(each: Candidate) -> tuple[int, float]:
+    def order(each: Candidate) -> tuple[int, bool, float]:
         rank = each.preference_rank
+        yields = bool(each.offer.yields)
         if each.predicted is None:
-            return rank, 1.0  # no predicted similarity, negated, is that large
+            return rank, yields, 1.0  # no predicted similarity, negated, is that large
         expected = each.predicted.expected
         if best[rank] - expected <= EQUAL_WITHIN:
             expected = best[rank]
-        return rank, -expected
+        return rank, yields, -expected
 
     # The sort is stable: between equals the order of the catalogue stays.
     return sorted(candidates, key=order)

@@ -274,6 +274,8 @@ def assumption_in_words(assumption: Assumption) -> str:
             )
         case claims.TimesRounded(grid=grid, epoch=epoch):
             return f"times are rounded to {format_duration(grid)} and counted from {epoch:%Y-%m-%d}"
+        case claims.LocalTime(zone=zone):
+            return f"hours of the week are those of clocks in {zone}"
         case claims.StartsWithin(window=window):
             return (
                 f"cases start between {window.start:%Y-%m-%d} "

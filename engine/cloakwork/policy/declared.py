@@ -7,6 +7,7 @@ import re
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any, Final, Literal
 
+import polars as pl
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, model_validator
 
 from cloakwork.base.facts import UNIX_EPOCH, FoundType, RangeType, Window
@@ -78,6 +79,19 @@ TimeSpan = Annotated[
 ]
 
 
+def _known_zone(name: str) -> str:
+    """A name of the IANA time zone database, as the library that tells local times knows it."""
+    fault = ValueError("must be the IANA name of a time zone, such as Europe/Amsterdam or UTC")
+    # The library also takes offsets, such as +01:00, which know no summer time.
+    if not name[:1].isalpha():
+        raise fault
+    try:
+        pl.Series([0]).cast(pl.Datetime("us", "UTC")).dt.convert_time_zone(name)
+    except pl.exceptions.PolarsError:
+        raise fault from None
+    return name
+
+
 class Assume(Frozen):
     """Public facts: known to everybody, printed with every claim, enforced on the log by dropping
     and truncating.
@@ -144,6 +158,17 @@ class Assume(Frozen):
                 "Span of time in which cases start; "
                 "others are moved to its edge; years from 1900 to 2199"
             )
+        ),
+    ] = None
+    time_zone: Annotated[
+        ShortName | None,
+        AfterValidator(lambda name: None if name is None else _known_zone(name)),
+        Field(
+            description=(
+                "IANA name of the zone whose clocks the process lives by, such as "
+                "Europe/Amsterdam: hours of the week are drawn by them; else by the zone of epoch"
+            ),
+            exclude_if=lambda name: name is None,
         ),
     ] = None
     epoch: Annotated[

@@ -249,6 +249,8 @@ def what_is_public(policy: Policy) -> Iterator[str]:
             f"Cases start between {assume.window.start.isoformat()} "
             f"and {assume.window.end.isoformat()}."
         )
+    if assume.time_zone is not None:
+        yield f"The process lives by clocks in {assume.time_zone}."
     for name, rule in policy.spec.attributes.items():
         if rule.domain is not None:
             shown = ", ".join(str(value) for value in rule.domain[:MOST_VALUES])

@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Final
 
 import numpy as np
+import polars as pl
 
 from cloakwork.base.arrays import Floats, Ints
 from cloakwork.base.facts import Window
@@ -59,20 +60,26 @@ class LogBins:
         return np.asarray(np.clip(steps.astype(np.int64), first, behind - 1))
 
 
+_EVER: Final = np.array([-(1 << 62), 1 << 62])
+"""Steps beyond every calendar, at both ends."""
+
+
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Local time, which is that of the zone of the grid's epoch, in steps of the grid.
+    """Local time, in steps of the grid: that of ``zone`` (an IANA name), summer time and all; else
+    as far ahead of UTC as the grid's epoch is.
 
     ``hours``: of a day that are distinguished: 24, or 1 where the grid is a day or more.
     """
 
     grid: Grid
     hours: int
+    zone: str | None = None
 
     @classmethod
-    def of(cls, grid: Grid) -> "Clock":
+    def of(cls, grid: Grid, zone: str | None = None) -> "Clock":
         """Of a grid."""
-        return cls(grid, 24 if grid.step < timedelta(days=1) else 1)
+        return cls(grid, 24 if grid.step < timedelta(days=1) else 1, zone)
 
     @property
     def slots(self) -> int:
@@ -89,11 +96,17 @@ class Clock:
         """Of a step of the grid."""
         return self.grid.step // timedelta(microseconds=1)
 
-    @property
-    def ahead(self) -> int:
-        """Microseconds by which local time is ahead of UTC."""
-        offset = self.grid.epoch.utcoffset()
-        return 0 if offset is None else int(offset.total_seconds() * 1_000_000)
+    def _ahead(self, instants: Ints) -> Ints:
+        """By how much local time is ahead of UTC at ``instants``; all three in microseconds."""
+        if self.zone is None:
+            offset = self.grid.epoch.utcoffset() or timedelta()
+            return np.full(len(instants), offset // timedelta(microseconds=1))
+        # Beyond the years that a calendar has, clocks go as at its edge.
+        first, last = self.grid.microseconds(_EVER).tolist()
+        within = np.clip(instants, first, last)
+        clocks = pl.Series(within).cast(pl.Datetime("us", "UTC")).dt.convert_time_zone(self.zone)
+        local = clocks.dt.replace_time_zone(None).to_physical().to_numpy()
+        return np.asarray(local - within, np.int64)
 
     def inside(self, window: Window) -> tuple[int, int]:
         """The first and the last step in a window; where it holds none, twice the first behind its
@@ -105,13 +118,20 @@ class Clock:
 
     def local(self, steps: Ints) -> Ints:
         """Microseconds since 1970-01-01 00:00, by the local clock."""
-        return self.grid.microseconds(steps) + self.ahead
+        instants = self.grid.microseconds(steps)
+        return instants + self._ahead(instants)
 
     def steps(self, local: Ints) -> Ints:
-        """The first step of the grid that is not before a local time."""
+        """The first step of the grid that is not before a local time. Of one that a clock shows
+        twice either is found, and of one that it leaps over, one beside it.
+        """
+        local = np.asarray(local)
         epoch = int(self.grid.microseconds(np.zeros(1, np.int64))[0])
+        # Twice: what clocks are ahead by may be otherwise at the first guess.
+        guess = local - self._ahead(local)
+        instants = local - self._ahead(guess)
         # Rounded up: the quotient of the negative, rounded down.
-        return -((epoch - (np.asarray(local) - self.ahead)) // self.microseconds)
+        return -((epoch - instants) // self.microseconds)
 
     def day(self, steps: Ints) -> Ints:
         """Days since 1970-01-01."""

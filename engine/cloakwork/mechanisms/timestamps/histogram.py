@@ -102,8 +102,8 @@ a case are in.
 SPREAD_OUT: Final = 1.0
 """The same of the hours of events."""
 
-SNAPPED: Final = 3 * HOUR
-"""An event that lies so long behind the one before it keeps hours of its own."""
+SNAPPED: Final = HOUR // 2
+"""An event that lies so long behind the one before it has hours of its own."""
 
 AGAIN: Final = 1
 """How often gaps that usual hours have changed are made those that were drawn, by rank, and events
@@ -133,7 +133,7 @@ class ModelledTimes:
     @property
     def clock(self) -> Clock:
         """That of the parameters' grid."""
-        return Clock.of(Grid(self.params.epoch, self.params.grid))
+        return Clock.of(Grid(self.params.epoch, self.params.grid), self.params.time_zone)
 
     @property
     def draws(self) -> ManyDraws:
@@ -203,7 +203,7 @@ class ModelledTimes:
         parts = np.zeros(len(self.cases.codes), np.int64)
         parts[self.firsts] = starts
         parts[self.followers] = gaps
-        # What lies some hours behind the event before it has hours of its own.
+        # What lies well behind the event before it has hours of its own.
         moves = parts * self.clock.microseconds >= SNAPPED
         moves[self.firsts] = True
         steps = sums_in_cases(parts, self.cases.offsets)
@@ -537,7 +537,7 @@ class TimestampHistogram(GivesTimes[HistogramParams]):
 
     Of these, times are drawn: a start and gaps for each case; the gaps are then scaled so that the
     durations of cases follow (6), the longest by gaps getting the longest duration; events that
-    lie some hours behind the one before are moved within their week so that (5) holds. Times never
+    lie half an hour behind the one before are moved within their week so that (5) holds. Times never
     descend in a case, and lie on the grid; cases start in the window, and no gap is above the
     longest: what noise and usual hours have moved outside is moved inside, by whole weeks.
 

@@ -3,7 +3,7 @@ the activities of a case, and all else tables.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from cloakwork.base.arrays import Floats, Ints
 from cloakwork.base.facts import Facts
 from cloakwork.kernel import Cases, Kernel
-from cloakwork.mechanisms.base import Options, PartOfGoal, Refusal, Theorem
+from cloakwork.mechanisms.base import Offer, Options, PartOfGoal, Refusal, Theorem
 from cloakwork.mechanisms.timestamps.bins import LogBins
 from cloakwork.mechanisms.timestamps.drawing import ManyDraws, meet_totals
 from cloakwork.mechanisms.timestamps.histogram import GivesTimes, ModelledTimes
@@ -22,6 +22,9 @@ from cloakwork.mechanisms.timestamps.regressions import (
     offered_regression,
 )
 from cloakwork.mechanisms.timestamps.tables import pairs_of
+
+SMALL_LOG: Final = 50_000
+"""Up to so many units, as declared, few weights err less than many cells."""
 
 BINS: Final = 64
 """Of gaps, and of durations."""
@@ -118,39 +121,39 @@ class TimestampRegression(GivesTimes[RegressionParams]):
     A gap is drawn given both activities (``GapRegression``, which starts from the table of all
     gaps), and how long a case takes given its length, its last activity and the activities that it
     has (``DurationRegression``, which starts from what the released gaps add up to): multinomial
-    logistic regressions, whose weights are found by gradient steps under noise (DP-SGD), each on
-    all cases. Starts and hours of the week are as of timestamps/histogram.
+    logistic regressions, whose weights follow from noisy sums of the gradients of all cases: two of
+    gaps, one of durations. Starts and hours of the week are as of timestamps/histogram.
 
     **Sensitivity.** Tables as there. The gradient of a case is scaled by the kernel to the clip
-    (L2) where it is longer, and rounded to whole grid steps, so a unit of m cases moves the sum of
-    a step by at most m times that; all steps of a regression together are charged as one normal
-    number is that moves by the root of their number over the multiplier.
+    (L2) where it is longer, and rounded to whole grid steps, so a unit of m cases moves a sum by at
+    most m times that; where the control flow is taken as known, by twice that. What gradients are
+    taken at, and the clip, follow from answers before and from the released control flow.
 
     **Edge cases.** As of timestamps/histogram. A case with fewer than two known times has no gap
-    and no duration, and a gradient of zeros; where no released case has two events, no step is
-    taken.
+    and no duration, and a gradient of zeros; where no released case has two events, no sum is
+    asked for.
     """
 
     name: ClassVar[str] = "timestamps/regression"
     options: ClassVar[Mapping[str, str]] = {
         "shares": "as of timestamps/histogram, without gaps-by-activity; gaps-by-pair is the share "
-        "of the regression of gaps (0.2), totals that of the one of durations (0.47)",
+        "of the regression of gaps (0.35), totals that of the one of durations (0.32)",
     }
     action: ClassVar[str] = "draw times with noise, gaps and durations by regressions"
     summary: ClassVar[str] = (
         "Gives times to cases made of noisy answers: starts by noisy histograms, gaps and "
-        "durations by regressions on the activities of a case, trained under noise."
+        "durations by regressions on the activities of a case, fitted to noisy sums."
     )
     theorem: ClassVar[Theorem] = Theorem(
-        "For units of at most m cases (unbounded neighbours): each table, and each gradient step "
-        "on all cases, is a sum of vectors of cases whose norm (L2) is at most the clip, so one "
-        "unit moves it by at most m times that; given the control flow (bounded neighbours), other "
-        "times of a unit move a table by the root of 2 times that at most, and a step by twice "
-        "that; gradients are computed in floating point, clipped "
-        "and summed in integers. Discrete Gaussian noise on all of them composes adaptively to the "
-        "event that is charged; what is drawn from tables and weights is post-processing.",
-        "Canonne, Kamath, Steinke 2020, theorem 14; Abadi et al. 2016, for gradient steps; Dong, "
-        "Roth, Su 2022, for adaptive composition by mu squared",
+        "For units of at most m cases (unbounded neighbours): each table, and each sum of the "
+        "gradients of all cases, is a sum of vectors of cases whose norm (L2) is at most the clip, "
+        "so one unit moves it by at most m times that; given the control flow (bounded "
+        "neighbours), other times of a unit move a table by the root of 2 times that at most, and "
+        "a sum of gradients by twice it. Weights at which gradients are taken, and clips, follow "
+        "from answers before. Discrete Gaussian noise on all of them composes adaptively to the "
+        "event that is charged; what is drawn is post-processing.",
+        "Canonne, Kamath, Steinke 2020, theorem 14; Abadi et al. 2016, for sums of clipped "
+        "gradients; Dong, Roth, Su 2022, for adaptive composition by mu squared",
     )
     Params = RegressionParams
 
@@ -163,11 +166,29 @@ class TimestampRegression(GivesTimes[RegressionParams]):
         """With the tables' shares, and those of both regressions."""
         return offered_regression(part, facts, options)
 
+    def offer_part(
+        self,
+        part: PartOfGoal,
+        facts: Facts,
+        options: Options,
+    ) -> Offer[RegressionParams] | Refusal:
+        """The times; tables come first where the policy declares a large log, and where gradients
+        are charged more than they.
+        """
+        found = super().offer_part(part, facts, options)
+        if isinstance(found, Refusal):
+            return found
+        if part.replaced:
+            return replace(found, yields="tables err less on a flow that is taken as known")
+        if (facts.units_at_most or 0) > SMALL_LOG:
+            return replace(found, yields=f"tables err less above {SMALL_LOG:,} cases")
+        return found
+
     def why(self, params: RegressionParams) -> str:
         """Without figures."""
         return (
             "draws starts from noisy histograms, and gaps and durations from regressions on the "
-            "activities of a case, trained under noise"
+            "activities of a case, fitted to noisy sums"
         )
 
     def model(

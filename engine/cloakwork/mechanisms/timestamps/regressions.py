@@ -1,10 +1,16 @@
 """Regressions of gaps and of durations: multinomial logistic ones over bins of a log scale, fitted
-by gradient steps under noise.
+to noisy sums of gradients.
 
 The probability of bin b, given inputs x, is proportional to e^(base[b] + (x W) . curve[b]):
 ``base`` is what is expected of everything, and W (inputs, outputs) weighs curves over the bins, of
 which finer ones are flatter. What is learned goes into few numbers, by which all groups that share
 an input differ from others; a table has a cell for each group and bin, and noise in each.
+
+The gradient of the likelihood is a sum over cases of the products of their inputs with what their
+curves are above what is expected. It knows the log by these products alone: so one noisy sum, at
+any weights, tells all that many gradient steps would, and the weights that it speaks for are found
+by post-processing. A second sum, at the weights found, is of shorter gradients, and so of less
+noise.
 """
 
 import math
@@ -14,9 +20,10 @@ from typing import Annotated, Final
 
 import numpy as np
 from pydantic import Field, JsonValue
+from scipy.optimize import minimize
 
 from cloakwork.base.arrays import Floats, Ints
-from cloakwork.base.costs import Composed, PrivacyEvent, Repeated
+from cloakwork.base.costs import Composed, PrivacyEvent
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.facts import Facts
 from cloakwork.base.quantities import Frozen, Number
@@ -59,69 +66,70 @@ OUTPUTS: Final = 16
 
 REGRESSION_SHARES: Final[Mapping[TableName, float]] = {
     **{name: share for name, share in SHARES.items() if name != "gaps-by-activity"},
-    "gaps-by-pair": 0.20,
-    "totals": 0.47,
+    "gaps-by-pair": 0.35,
+    "totals": 0.32,
 }
-"""Parts of the budget. ``gaps-by-pair`` and ``totals``: of both regressions. Gaps need less than
-tables do, and what that leaves goes to durations.
+"""Parts of the budget. ``gaps-by-pair`` and ``totals``: of both regressions."""
+
+GAP_PARTS: Final = (0.3, 0.7)
+DURATION_PARTS: Final = (1.0,)
+"""Parts of a regression's share that its sums of gradients have, one after another. Where gaps of a
+pair are alike, their gradients are much shorter at the weights of the first sum; durations differ
+in every group.
 """
 
 
-class GradientSteps(Frozen):
-    """``times`` gradient steps, each on all cases, of ``inputs`` times ``outputs`` weights: as many
-    whatever is released, so that the plan can charge for them. All together tell as much as one
-    normal number.
+class GradientSums(Frozen):
+    """Sums of the gradients of all cases, with noise: as many whatever is released, so that the
+    plan can charge for them.
 
-    ``norm``: what a case's gradient is clipped to (L2). ``multiplier``: deviations of the noise to
-    what a unit of ``max_cases`` cases, in or out, moves a sum of gradients by.
+    ``multipliers``: of each sum, deviations of the noise to what a unit of ``max_cases`` cases, in
+    or out, moves it by. ``inputs`` times ``outputs``: how many numbers a sum has.
     """
 
-    times: Annotated[int, Field(ge=1)]
-    norm: Annotated[Number, Field(gt=0)]
+    multipliers: Annotated[tuple[Annotated[Number, Field(gt=0)], ...], Field(min_length=1)]
     inputs: Annotated[int, Field(ge=1)]
     outputs: Annotated[int, Field(ge=1)]
-    multiplier: Annotated[Number, Field(gt=0)]
     max_cases: Annotated[int, Field(ge=1)] = 1
 
     @property
-    def size(self) -> int:
-        """How many weights there are."""
-        return self.inputs * self.outputs
-
-    @property
     def mu(self) -> float:
-        """By how many deviations a unit moves all steps together, as one normal number."""
-        return math.sqrt(self.times) / self.multiplier
+        """By how many deviations a unit moves all sums together, as one normal number."""
+        return math.sqrt(sum(multiplier**-2 for multiplier in self.multipliers))
 
-    def descent(self, cases: float) -> Descent:
-        """The steps, for a mean over about so many ``cases``."""
+    def descent(self, place: int, norm: float) -> Descent:
+        """One of the sums, as a gradient step; gradients are clipped to ``norm`` (L2)."""
         return Descent.of(
-            times=self.times,
+            times=1,
             rate=1.0,
-            norm=self.norm,
-            multiplier=self.multiplier,
-            denominator=cases,
+            norm=norm,
+            multiplier=self.multipliers[place],
+            denominator=1.0,
             max_cases=self.max_cases,
         )
 
     def event(self) -> PrivacyEvent:
-        """What all steps cost."""
-        step = self.descent(1.0).event(self.size, self.max_cases)
-        return Repeated(times=self.times, event=step)
+        """What all sums cost, however long gradients may be."""
+        size = self.inputs * self.outputs
+        events = [
+            self.descent(place, 1.0).event(size, self.max_cases)
+            for place in range(len(self.multipliers))
+        ]
+        return Composed(events=tuple(events))
 
 
 class RegressionParams(TimesParams):
     """``tables``: those of timestamps/histogram that are measured. In place of the tables of gaps
-    by activity and by pair, and of that of durations, there are gradient steps: ``gaps``,
+    by activity and by pair, and of that of durations, there are sums of gradients: ``gaps``,
     ``durations``.
     """
 
     tables: HistogramParams
-    gaps: GradientSteps
-    durations: GradientSteps
+    gaps: GradientSums
+    durations: GradientSums
 
     def event(self) -> PrivacyEvent:
-        """What all tables and all steps cost."""
+        """What all tables and all sums cost."""
         return Composed(events=(self.tables.event(), self.gaps.event(), self.durations.event()))
 
     @property
@@ -145,7 +153,7 @@ def offered_regression(
             "shares.gaps-by-activity: timestamps/regression has no such table; "
             "gaps-by-pair is the share of all gaps by activity",
         )
-    # These two tables give way to gradient steps, which get their budget.
+    # These two tables give way to sums of gradients, which get their budget.
     kept = {
         name: sigma
         for name, sigma in tables.sigmas.items()
@@ -153,19 +161,17 @@ def offered_regression(
     }
     found = RegressionParams(
         tables=tables.model_copy(update={"sigmas": kept}),
-        gaps=_steps_for(
+        gaps=_sums_for(
             "gaps-by-pair",
             tables,
-            48,
-            3.0,
+            GAP_PARTS,
             GAP_INPUTS,
             GAP_OUTPUTS,
         ),
-        durations=_steps_for(
+        durations=_sums_for(
             "totals",
             tables,
-            64,
-            4.0,
+            DURATION_PARTS,
             INPUTS,
             OUTPUTS,
         ),
@@ -178,38 +184,38 @@ def offered_regression(
     return found
 
 
-def _steps_for(
+def _sums_for(
     name: TableName,
     tables: HistogramParams,
-    times: int,
-    norm: float,
+    parts: tuple[float, ...],
     inputs: int,
     outputs: int,
-) -> GradientSteps:
-    """Steps that have the share of a table, in whose place they are."""
+) -> GradientSums:
+    """Sums that have the share of a table, in whose place they are, in ``parts`` of mu squared."""
     sigma = tables.sigmas[name]
     # The mu that the table would have had.
     charged = event_of(name, sigma, tables.max_cases, tables.replaced)
     mu = norm_charged(charged) / sigma
-    return GradientSteps(
-        times=times,
-        norm=norm,
+    return GradientSums(
+        multipliers=tuple((1 + 1e-9) / (mu * math.sqrt(part)) for part in parts),
         inputs=inputs,
         outputs=outputs,
-        multiplier=math.sqrt(times) / mu * (1 + 1e-9),
         # Other values of a case are one gradient less, and one more.
         max_cases=2 * tables.max_cases if tables.replaced else tables.max_cases,
     )
 
 
-PACE: Final = 1.0
-"""By how much noise moves a weight over all steps, about, where data tell nothing of it."""
+LONGER: Final = 1.2
+"""Gradients are clipped to so many times what is usual of the released cases."""
 
-CAUTION: Final = 0.5
-"""The part of Newton's step that is taken where data tell much."""
+USUAL: Final = 1.0
+"""By how much weights usually differ from 0."""
 
-SETTLED: Final = 0.5
-"""The weights are the mean over so large a part of the steps, the last ones."""
+SEARCHED: Final = 100
+"""Steps of the search for weights, at most: it costs nothing."""
+
+LEAST_BEND: Final = 1e-3
+"""How little the likelihood may bend, in cases, that noise has something to be told from."""
 
 LEAST: Final = 1e-6
 """A share in place of 0, whose logarithm is finite."""
@@ -284,47 +290,92 @@ def bends_of_curves(base: Floats, curves: Floats) -> Floats:
 
 
 def fitted(
-    gradient: Gradient,
-    steps: GradientSteps,
+    model: "BinRegression",
     kernel: Kernel,
-    cases: int,
-    moments: Floats,
-    covariance: Floats,
+    sums: GradientSums,
+    gradient: Gradient,
+    inputs: Floats,
+    mass: Floats | Ints,
 ) -> Floats:
-    """Weights after all ``steps``, the mean of the last ones: float64, shape (steps.size,).
+    """Weights for which noisy ``sums`` of the ``gradient`` speak: float64, shape (inputs,
+    outputs).
 
-    ``cases``: how many the log has, about. ``moments`` (inputs, inputs) and ``covariance``
-    (outputs, outputs) say how the likelihood bends, from released cases alone: the moments of
-    inputs, a case each, and the covariance of curves. In directions in which it bends more, steps
-    are shorter (Newton's, damped).
+    ``inputs``: of released cases, shape (groups, inputs), and how many there are of each, ``mass``,
+    shape (groups,). They are about as many as, and like, those of the log.
     """
-    bends_in, of_inputs = np.linalg.eigh(moments)
-    bends_out, of_curves = np.linalg.eigh(covariance)
-    # How the likelihood bends along an input and a curve: the product of both.
+    base, curves = model.base, model.curves
+    weights = np.zeros((sums.inputs, sums.outputs))
+    told = np.zeros_like(weights)
+    precision = 0.0
+    for place in range(len(sums.multipliers)):
+        shape = model.distributions(weights, inputs)
+        expected = (inputs * mass[:, None]).T @ (shape @ curves)
+        # How long a gradient usually is: its inputs, and how its curves vary.
+        spread = shape @ (curves**2).sum(axis=1) - ((shape @ curves) ** 2).sum(axis=1)
+        lengths = np.sqrt(np.maximum(spread, 0.0) * (inputs**2).sum(axis=1))
+        norm = LONGER * max(float(lengths @ mass) / max(float(mass.sum()), LEAST), LEAST)
+        descent = sums.descent(place, norm)
+        noise = descent.noise.sigma * descent.grid
+        # What the log's curves add up to: what is expected, and the gradient.
+        found = kernel.steps(gradient, weights.ravel(), lambda _, total: total, descent)
+        told += (expected + found.reshape(weights.shape)) / noise**2
+        precision += noise**-2
+        weights = _likeliest(
+            base,
+            curves,
+            inputs,
+            mass,
+            told / precision,
+            precision**-0.5,
+            weights,
+        )
+    return weights
+
+
+def _likeliest(
+    base: Floats,
+    curves: Floats,
+    inputs: Floats,
+    mass: Floats | Ints,
+    moments: Floats,
+    noise: float,
+    start: Floats,
+) -> Floats:
+    """The weights under which curves add up to ``moments``, about: those of the largest likelihood
+    less a penalty (a ridge regression), which is the larger, the more ``noise`` there is to what
+    data tell.
+
+    In directions in which the likelihood bends by h, an estimate errs by noise / h, and weights
+    usually lie ``USUAL`` from 0; the penalty of the least mean square error is then about
+    noise^2 / h over the square of that, and 1 over it for what chance does in as many cases.
+    """
+    bends_in, of_inputs = np.linalg.eigh((inputs * mass[:, None]).T @ inputs)
+    bends_out, of_curves = np.linalg.eigh(bends_of_curves(base, curves))
     bends = np.outer(np.maximum(bends_in, 0), np.maximum(bends_out, 0))
-    # Newton's step where data tell much, at most the steepest one where they do not.
-    sizes = CAUTION / (bends + CAUTION / steepest_step(steps, cases))
-    path: list[Floats] = []
+    penalty = (1 + noise**2 / np.maximum(bends, LEAST_BEND)) / USUAL**2
+    # In these directions, and on this scale, the likelihood bends about as much everywhere.
+    scale = 1 / np.sqrt(bends + penalty)
+    along_inputs = inputs @ of_inputs
+    along_curves = curves @ of_curves
+    target = of_inputs.T @ moments @ of_curves
 
-    def update(weights: Floats, mean: Floats) -> Floats:
-        """The next weights, by the noisy mean of gradients."""
-        # Into the directions in which the likelihood bends, and back.
-        turned = of_inputs.T @ mean.reshape(sizes.shape) @ of_curves
-        step = of_inputs @ (turned * sizes) @ of_curves.T
-        path.append(np.asarray(weights + step.reshape(-1)))
-        return path[-1]
+    def loss(flat: Floats) -> tuple[float, Floats]:
+        """Less the penalised likelihood of scaled weights, and its gradient."""
+        own = flat.reshape(scale.shape) * scale
+        logits = base + along_inputs @ own @ along_curves.T
+        highest = logits.max(axis=1, keepdims=True)
+        odds = np.exp(logits - highest)
+        total = odds.sum(axis=1, keepdims=True)
+        normalised = mass @ (np.log(total) + highest)[:, 0]
+        value = normalised - (target * own).sum() + (penalty * own**2).sum() / 2
+        expected = (along_inputs * mass[:, None]).T @ (odds / total @ along_curves)
+        slope = (expected - target + penalty * own) * scale
+        return float(value), slope.ravel()
 
-    kernel.steps(gradient, np.zeros(steps.size), update, steps.descent(cases))
-    # Once weights have settled, their mean is nearer than any of them: noise averages out.
-    last = path[-max(1, int(SETTLED * steps.times)) :]
-    return np.asarray(np.mean(last, axis=0))
-
-
-def steepest_step(steps: GradientSteps, cases: int) -> float:
-    """What a gradient is multiplied by in directions of which data tell little: such that noise
-    alone moves a weight by about ``PACE`` over all steps.
-    """
-    return PACE * cases * steps.mu / (steps.norm * steps.times * steps.max_cases)
+    begin = (of_inputs.T @ start @ of_curves) / scale
+    options = {"maxiter": SEARCHED}
+    found = minimize(loss, begin.ravel(), jac=True, method="L-BFGS-B", options=options)
+    return np.asarray(of_inputs @ (found.x.reshape(scale.shape) * scale) @ of_curves.T)
 
 
 def most_frequent_first(
@@ -451,28 +502,25 @@ class GapRegression(BinRegression):
 
     def trained(
         self,
-        steps: GradientSteps,
+        sums: GradientSums,
         kernel: Kernel,
         released: Cases,
     ) -> Floats:
-        """Weights after all steps; ``released`` cases are about as many as those of the log, and
-        like them.
+        """The weights, by all ``sums``; ``released`` cases are about as many as those of the log,
+        and like them.
         """
         pairs, row = pairs_of(released)
         # Each gap as its case's gradient weighs it.
         weight = 1 / np.sqrt(np.maximum(released.lengths - 1, 1))
         case = released.case_of[np.flatnonzero(released.place)]
         mass = np.bincount(row, weights=weight[case])
-        cases = max(1, int((released.lengths > 1).sum()))
-        inputs = self.inputs(pairs)
-        moments = (inputs * mass[:, None]).T @ inputs / cases
         return fitted(
-            self.gradient,
-            steps,
+            self,
             kernel,
-            cases,
-            moments,
-            bends_of_curves(self.base, self.curves),
+            sums,
+            self.gradient,
+            self.inputs(pairs),
+            mass,
         )
 
 
@@ -584,18 +632,19 @@ class DurationRegression(BinRegression):
 
     def trained(
         self,
-        steps: GradientSteps,
+        sums: GradientSums,
         kernel: Kernel,
         released: Floats,
     ) -> Floats:
-        """Weights after all steps; ``released``: the inputs of released cases, which are about as
-        many, and like those of the log.
+        """The weights, by all ``sums``; ``released``: the inputs of released cases, which are about
+        as many, and like those of the log.
         """
+        inputs, mass = np.unique(released, axis=0, return_counts=True)
         return fitted(
-            self.gradient,
-            steps,
+            self,
             kernel,
-            len(released),
-            released.T @ released / len(released),
-            bends_of_curves(self.base, self.curves),
+            sums,
+            self.gradient,
+            inputs,
+            mass,
         )

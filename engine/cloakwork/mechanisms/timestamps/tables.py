@@ -106,8 +106,9 @@ class HistogramParams(TimesParams):
     case. ``max_cases``: cases of a unit. ``replaced``: what moves the tables is not a unit more or
     less, but other times of one. ``mu``: what the sigmas were found for.
 
-    ``window``: of case starts; ``longest_gap``, ``epoch``, ``grid``: as declared (``Facts``).
-    ``is_window_declared``: whether the window is the policy's; else it is measured within this one.
+    ``window``: of case starts; ``longest_gap``, ``time_zone``, ``epoch``, ``grid``: as declared
+    (``Facts``). ``is_window_declared``: whether the window is the policy's; else it is measured
+    within this one.
     """
 
     mu: Annotated[Number, Field(gt=0)]
@@ -117,6 +118,7 @@ class HistogramParams(TimesParams):
     window: Window = WINDOW
     is_window_declared: bool = False
     longest_gap: Duration | None = None
+    time_zone: Annotated[str | None, Field(exclude_if=lambda name: name is None)] = None
     epoch: datetime = UNIX_EPOCH
     grid: Duration = timedelta(seconds=1)
 
@@ -180,6 +182,7 @@ def offered_params(
         window=facts.window or WINDOW,
         is_window_declared=facts.window is not None,
         longest_gap=facts.longest_gap,
+        time_zone=facts.time_zone,
         epoch=facts.epoch,
         grid=facts.grid,
     )
