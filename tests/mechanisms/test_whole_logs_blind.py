@@ -17,12 +17,12 @@ import pytest
 
 from cloakwork import read_log
 from cloakwork.engines.measured import measured_of
-from cloakwork.kernel import Clip, Kernel, Selected, vectors
+from cloakwork.kernel import Clip, Descent, Kernel, Selected, vectors
 from cloakwork.kernel.books import composed
 from cloakwork.kernel.noises import selection_event
 from cloakwork.kernel.vectors import Sums
 from cloakwork.mechanisms.steps import Enrichment, Times
-from cloakwork.mechanisms.timestamps.histogram import TimestampHistogram
+from cloakwork.mechanisms.timestamps.regression import TimestampRegression
 from cloakwork.noise import reproducible
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
@@ -133,6 +133,14 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Answers]:
         each = np.full(len(labels), max(7, 8 * least), np.int64)
         return Selected(np.zeros(len(labels), np.int64), labels, each)
 
+    true_gradients = Descent.summed
+
+    def summed(self: Descent, gradient: Any, parameters: Any, *of: Any) -> Any:
+        true = true_gradients(self, gradient, parameters, *of)
+        found.append((Clip("l2", self.clip, len(true)), dict(enumerate(true.tolist()))))
+        return np.zeros_like(true)
+
+    monkeypatch.setattr(Descent, "summed", summed)
     monkeypatch.setattr(Kernel, "_Kernel__sums", sums)
     monkeypatch.setattr(Kernel, "select", select)
     # How many draws an order takes follows from the log; nothing else may.
@@ -199,13 +207,13 @@ def test_a_clip_that_is_left_out_is_found(asked, written, monkeypatch):
 
 def test_a_look_at_the_log_is_found(asked, written, monkeypatch):
     """A broken twin: times are later by as many seconds as there are cases."""
-    plan, enrich = planned(True), TimestampHistogram.enrich
+    plan, enrich = planned(True), TimestampRegression.enrich
 
     def twin(self: Any, params: Any, kernel: Any, cases: Any) -> Any:
         times = enrich(self, params, kernel, cases).columns["timestamps"].microseconds
         moved_by = 10**6 * len(kernel._Kernel__measured.cases)
         return Enrichment({"timestamps": Times(times + moved_by)})
 
-    monkeypatch.setattr(TimestampHistogram, "enrich", twin)
+    monkeypatch.setattr(TimestampRegression, "enrich", twin)
     public, _ = run(plan, written(ordinary()), asked)
     assert run(plan, written(ordinary(61)), asked)[0] != public

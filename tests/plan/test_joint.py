@@ -334,8 +334,8 @@ def test_no_log_stops_it(declared: bool) -> None:
     """With our own mechanisms: nothing of any log ends in an error, and no time is missing."""
     plan = make_plan(policy_of(**spec(assume=ASSUME if declared else {}, goal={"delta": 1e-6})))
     assert [step.mechanism for step in plan.steps][2:4] == [
-        "timestamps/histogram",
-        "attributes/histogram",
+        "timestamps/regression",
+        "attributes/regression",
     ]
     for name, variants in ODD.items():
         log = log_of(variants)
@@ -382,3 +382,23 @@ def test_delta_that_no_threshold_spends_is_the_noises(monkeypatch: pytest.Monkey
     after = make_plan(before.policy, catalogue=with_toys())
     sigmas = [params_of(plan, "toy/times").sigma for plan in (before, after)]
     assert sigmas[0] == sigmas[1]
+
+
+@pytest.mark.parametrize(
+    ("units", "taken"), [(None, "regression"), (20_000, "regression"), (200_000, "histogram")]
+)
+def test_the_better_form_is_taken_by_public_facts(units: int | None, taken: str) -> None:
+    """Few weights err less than many cells, but in a large log; ``prefer`` decides otherwise."""
+    assume = {**ASSUME, **({} if units is None else {"units_at_most": units})}
+    name = f"timestamps/{taken}"
+    other = {"regression": "timestamps/histogram", "histogram": "timestamps/regression"}[taken]
+
+    def plan_of(**changes: Any) -> Plan:
+        return make_plan(policy_of(**spec(assume=assume, goal={"delta": 1e-7}, **changes)))
+
+    plan = plan_of()
+    assert name in [step.mechanism for step in plan.steps]
+    (reason,) = (each.reason for each in plan.considered if each.mechanism == other)
+    assert f"{name} comes first" in reason
+    assert ("tables err less" in reason) == (taken == "histogram")
+    assert other in [step.mechanism for step in plan_of(mechanisms={"prefer": [other]}).steps]

@@ -10,7 +10,6 @@ where epsilon is close to 0 (a few thousand runs a side; at the delta of a relea
 millions). Draws are seeded: what is found is found in every run.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -177,13 +176,12 @@ def times_moved(table: tables.TableName, events: int, cases: int) -> float:
     return cases * float(np.linalg.norm(vectors.value.astype(np.float64)))
 
 
-def steps_answer(name: str, max_cases: int) -> Answer:
-    """All steps together: their noise adds up."""
+def sums_answer(name: str, max_cases: int) -> Answer:
+    """All sums of gradients of a regression together, weighted by how precise they are."""
     found = offered("timestamps/regression", (TIMESTAMPS,), Facts(window=WINDOW), max_cases)
-    steps = getattr(found, name)
-    descent, root = steps.descent(100.0), math.sqrt(steps.times)
-    norm = descent.clip * steps.times
-    return Answer(descent.noise.sigma * root, norm, steps.event(), max_cases)
+    sums = getattr(found, name)
+    norm = sums.descent(0, 1.0).clip
+    return Answer(norm * max_cases / sums.mu, norm, sums.event(), max_cases)
 
 
 # attributes/histogram: its tables; attributes/regression: a gradient step
@@ -225,8 +223,8 @@ def attributes_moved(
     return float(np.sqrt((sums.sums.astype(float) ** 2).sum()))
 
 
-def step_moved(name: str, cases: int) -> float:
-    return cases * steps_answer(name, 1).norm
+def sums_moved(name: str, cases: int) -> float:
+    return cases * sums_answer(name, 1).norm
 
 
 ROWS = {
@@ -248,7 +246,7 @@ ROWS = {
     },
     **{
         f"timestamps/regression, {name}": Row(
-            partial(steps_answer, name), partial(step_moved, name), partial(step_moved, name, 3)
+            partial(sums_answer, name), partial(sums_moved, name), partial(sums_moved, name, 3)
         )
         for name in ("gaps", "durations")
     },

@@ -1,5 +1,5 @@
 """Statistical audits of whole runs of timestamps/histogram, with a broken counterpart that must
-fail; and how far a case moves a gradient step of timestamps/regression. Each answer by itself is
+fail; and how far a case moves a sum of gradients of timestamps/regression. Each answer by itself is
 audited in ``test_answers_audit``. Draws are seeded: what is found is found in every run.
 """
 
@@ -97,7 +97,7 @@ def test_a_gap_of_its_own_is_covered_in_the_release_and_found_in_less_noise(
 
 
 @pytest.mark.parametrize("events", [2, 2_000])
-def test_no_case_moves_a_step_by_more_than_the_clip(events: int) -> None:
+def test_no_case_moves_a_sum_by_more_than_the_clip(events: int) -> None:
     """However long it is, at weights far off, where gradients are longest."""
     times = np.arange(events) * (7 * 24 * HOUR)
     columns = Columns({TIMESTAMPS: Column.of_times(times, np.zeros(events, np.bool_))})
@@ -110,12 +110,12 @@ def test_no_case_moves_a_step_by_more_than_the_clip(events: int) -> None:
     part = PartOfGoal((TIMESTAMPS,), 1.0, 0.0)
     found = TimestampRegression().offer_part(part, FACTS, {})
     assert isinstance(found, Offer)
-    for steps, gradient in (
+    for sums, gradient in (
         (found.params.durations, durations.gradient),
         (found.params.gaps, gaps.gradient),
     ):
-        descent = steps.descent(1.0)
+        descent = sums.descent(0, 1.0)
         for scale in (0.0, 30.0):
-            weights = scale * np.random.default_rng(1).normal(size=steps.size)
+            weights = scale * np.random.default_rng(1).normal(size=sums.inputs * sums.outputs)
             (moved,) = descent.clipped(gradient, weights, case).rows()
             assert 0 < sum(int(step) ** 2 for step in moved) <= descent.clip**2

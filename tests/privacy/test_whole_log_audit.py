@@ -21,7 +21,7 @@ from cloakwork.errors import PlanUnsound
 from cloakwork.evaluation.dp_audit import AuditResult, half_lines
 from cloakwork.kernel import vectors
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
-from cloakwork.mechanisms.timestamps.histogram import TimestampHistogram
+from cloakwork.mechanisms.timestamps.regression import TimestampRegression
 from cloakwork.noise import Noise, reproducible
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
@@ -180,12 +180,12 @@ def test_more_cases_than_the_unit_may_have_are_found() -> None:
 
 def test_presence_that_is_read_raw_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     """A broken twin: which activities have a time is looked up in the log."""
-    enrich = TimestampHistogram.enrich
+    enrich = TimestampRegression.enrich
 
-    def twin(self: TimestampHistogram, params: Any, kernel: Any, cases: Any) -> Any:
+    def twin(self: TimestampRegression, params: Any, kernel: Any, cases: Any) -> Any:
         kernel.raw()
         return enrich(self, params, kernel, cases)
 
-    monkeypatch.setattr(TimestampHistogram, "enrich", twin)
+    monkeypatch.setattr(TimestampRegression, "enrich", twin)
     with pytest.raises(PlanUnsound, match="does not list"):
         released(planned(True), log_with(1), reproducible(1))

@@ -1,8 +1,6 @@
-"""How long gaps and cases take, given activities: regressions over bins, fitted by gradient steps
-under noise, and what these cost.
+"""How long gaps and cases take, given activities: regressions over bins, fitted to noisy sums of
+gradients, and what these cost.
 """
-
-import math
 
 import numpy as np
 import pytest
@@ -26,9 +24,10 @@ from cloakwork.mechanisms.timestamps.regressions import (
     OUTPUTS,
     PAIRS,
     REGRESSION_SHARES,
+    BinRegression,
     DurationRegression,
     GapRegression,
-    GradientSteps,
+    GradientSums,
     bends_of_curves,
     cosines_over,
     distributions_of,
@@ -79,12 +78,15 @@ def rows_of(factors, cases):
     return (factors.left.swapaxes(1, 2) @ factors.right).reshape(cases, -1)
 
 
-# Gradient steps.
+# Sums of gradients, and the weights that they speak for.
 
 
-def steps_of(mu, times=40):
-    return GradientSteps(
-        times=times, norm=2.0, inputs=2, outputs=3, multiplier=np.sqrt(times) / mu, max_cases=1
+def sums_of(*mus, inputs=2, outputs=3, max_cases=1):
+    return GradientSums(
+        multipliers=tuple(1 / mu for mu in mus),
+        inputs=inputs,
+        outputs=outputs,
+        max_cases=max_cases,
     )
 
 
@@ -97,41 +99,53 @@ def test_distributions_and_how_they_bend():
     assert np.allclose(bends_of_curves(base + 7, curves), np.cov(curves[drawn].T, bias=True))
 
 
-def test_steps_reach_what_cases_are_like():
-    """Half of them lie in the first bin and half in the last: with little noise that is found."""
-    bins, steps = 4, steps_of(mu=20.0)
-    cases = Cases.of([("a",)] * 100 + [("b",)] * 100, "ab")
-    curves, base = cosines_over(bins, 3), np.zeros(bins)
-    inputs = np.eye(2)[np.zeros(200, np.int64)]
+def fitted_on(cases, sums, base, found):
+    """Weights of a model of four bins with three curves; ``found``: the curves of each case less
+    what is expected, shape (cases, 3), given what is expected.
+    """
+    bins, curves = LogBins.up_to(1_000, 4), cosines_over(4, 3)
+    model = BinRegression(CLOCK, bins, base, curves, np.zeros(2, np.int64))
+    inputs = np.eye(sums.inputs)[:1]
 
     def gradient(weights, batch, step):
-        known = inputs[: len(batch)]
-        expected = distributions_of(base, known, weights, curves) @ curves
-        back = curves[3 * batch.codes] - expected
-        return [Factors(known[:, None, :], back[:, None, :])]
+        expected = model.distributions(weights, inputs) @ curves
+        known = np.repeat(inputs, len(batch), axis=0)
+        return [Factors(known[:, None, :], found(batch, curves, expected)[:, None, :])]
 
-    kernel = kernel_on(cases, steps.event())
-    moments, bends = inputs.T @ inputs / 200, bends_of_curves(base, curves)
-    weights = fitted(gradient, steps, kernel, 200, moments, bends)
-    found = distributions_of(base, np.eye(2)[:1], weights, curves)[0]
-    assert found[[0, 3]] == pytest.approx(0.5, abs=0.1)
+    kernel = kernel_on(cases, sums.event(), sums.max_cases)
+    weights = fitted(model, kernel, sums, gradient, inputs, np.array([float(len(cases))]))
+    return model, weights, inputs
+
+
+@pytest.mark.parametrize("mus", [(20.0,), (8.0, 18.0), (1.0, 1.0, 20.0)])
+def test_sums_reach_what_cases_are_like(mus):
+    """Half of them lie in the first bin and half in the last: with little noise that is found, in
+    however many sums.
+    """
+    cases = Cases.of([("a",)] * 100 + [("b",)] * 100, "ab")
+
+    def found(batch, curves, expected):
+        return curves[3 * batch.codes] - expected
+
+    model, weights, inputs = fitted_on(cases, sums_of(*mus), np.zeros(4), found)
+    shape = model.distributions(weights, inputs)[0]
+    assert shape[[0, 3]] == pytest.approx(0.5, abs=0.1)
 
 
 @pytest.mark.parametrize("max_cases", [1, 20])
-def test_noise_alone_moves_weights_as_far_whatever_a_unit_has(max_cases):
-    """By about 1 over all steps: noise for units of many cases makes steps shorter, not weights
-    wilder.
+@pytest.mark.parametrize("mu", [0.03, 0.3])
+def test_noise_alone_moves_weights_little(mu, max_cases):
+    """Ten cases, as expected, in noise that would hide hundreds: weights are held near 0, whatever
+    a unit has.
     """
-    steps = GradientSteps(
-        times=48, norm=3.0, inputs=20, outputs=13, multiplier=np.sqrt(48) / 0.3, max_cases=max_cases
-    )
-    kernel = kernel_on(Cases.of([("a",)] * 10, "a"), steps.event(), max_cases)
+    cases = Cases.of([("a",)] * 10, "ab")
 
-    def gradient(weights, batch, step):
-        return [Factors(np.zeros((len(batch), 1, 20)), np.zeros((len(batch), 1, 13)))]
+    def found(batch, curves, expected):
+        return np.repeat(curves.mean(axis=0)[None, :] - expected, len(batch), axis=0)
 
-    weights = fitted(gradient, steps, kernel, 1_000, np.zeros((20, 20)), np.zeros((13, 13)))
-    assert 0.5 < weights.std() < 1.2
+    sums = sums_of(mu, mu, max_cases=max_cases)
+    _, weights, _ = fitted_on(cases, sums, np.zeros(4), found)
+    assert 0 < np.abs(weights).max() < 1.0
 
 
 # What both regressions cost.
@@ -146,7 +160,7 @@ def times(mu, *, replaced=False):
 @pytest.mark.parametrize("max_cases", [1, 3])
 @pytest.mark.parametrize("mu", [0.05, 0.5, 2.0])
 def test_all_of_it_costs_mu(mu, max_cases, replaced):
-    """Steps and tables compose to one normal number that a unit moves by mu, and no less; also
+    """Sums and tables compose to one normal number that a unit moves by mu, and no less; also
     where its times are replaced, for which noise is larger.
     """
     facts = Facts(unit=Unit(attribute="case:who", max_cases=max_cases))
@@ -156,18 +170,17 @@ def test_all_of_it_costs_mu(mu, max_cases, replaced):
     assert charged <= exact * 1.005
 
 
-def test_the_steps_have_shares_of_their_own():
+def test_the_sums_have_shares_of_their_own():
     """Of mu squared; the tables have the rest, in proportion."""
     found = offered_regression(times(0.3), Facts(), {})
     total = sum(REGRESSION_SHARES.values())
-    for steps, name in ((found.gaps, "gaps-by-pair"), (found.durations, "totals")):
-        assert steps.mu**2 == pytest.approx(REGRESSION_SHARES[name] / total * 0.3**2, rel=1e-3)
-        assert steps.multiplier == pytest.approx(math.sqrt(steps.times) / steps.mu)
+    for sums, name in ((found.gaps, "gaps-by-pair"), (found.durations, "totals")):
+        assert sums.mu**2 == pytest.approx(REGRESSION_SHARES[name] / total * 0.3**2, rel=1e-3)
     tables = offered_params(times(0.3), Facts(), {})
     ratios = {round(sigma / tables.sigmas[name], 4) for name, sigma in found.tables.sigmas.items()}
     assert len(ratios) == 1
     more = offered_regression(times(0.3), Facts(), {"shares": {"totals": 0.9}})
-    assert more.durations.multiplier < found.durations.multiplier
+    assert more.durations.multipliers < found.durations.multipliers
 
 
 @pytest.mark.parametrize(
@@ -322,13 +335,13 @@ def test_it_learns_what_activities_say(kind):
     cases = cases_of(["ab"] * 100 + ["ac"] * 100, [[0, 60]] * 100 + [[0, 604_800]] * 100)
     params = offered_regression(times(20.0), Facts(), {})
     if kind == "gaps":
-        steps, model = params.gaps, gaps_of(cases)
-        weights = model.trained(steps, kernel_on(cases, steps.event()), cases)
+        sums, model = params.gaps, gaps_of(cases)
+        weights = model.trained(sums, kernel_on(cases, sums.event()), cases)
         shape = model.distributions(weights, model.inputs(np.array([1, 2])))
     else:
-        steps, model = params.durations, durations_of(cases, np.arange(200) % len(BINS))
+        sums, model = params.durations, durations_of(cases, np.arange(200) % len(BINS))
         inputs = model.inputs(cases)
-        weights = model.trained(steps, kernel_on(cases, steps.event()), inputs)
+        weights = model.trained(sums, kernel_on(cases, sums.event()), inputs)
         shape = model.distributions(weights, inputs[[0, -1]])
     short, long = BINS.place(np.array([60, 604_800]))
     assert abs(shape[0].argmax() - short) <= 1

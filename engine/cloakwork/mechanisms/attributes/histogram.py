@@ -3,6 +3,7 @@ the same with a regression's gradient step from them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import ClassVar, Final
 
@@ -57,6 +58,7 @@ from cloakwork.mechanisms.attributes.tables import (
     fitted,
 )
 from cloakwork.mechanisms.base import (
+    YIELDS_ON_KNOWN_FLOW,
     Gives,
     Mechanism,
     Offer,
@@ -465,3 +467,15 @@ class AttributesRegression(AttributesHistogram):
         "al. 2016, for gradient steps; Desfontaines et al. 2022, for values that are found",
     )
     Options: ClassVar[type[AttributesHistogramOptions]] = AttributesRegressionOptions
+
+    def offer_part(
+        self,
+        part: PartOfGoal,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
+    ) -> Offer[AttributesHistogramParams] | Refusal:
+        """The same; tables come first where they are charged less than gradients."""
+        found = super().offer_part(part, facts, options)
+        if part.replaced and isinstance(found, Offer):
+            return replace(found, yields=YIELDS_ON_KNOWN_FLOW)
+        return found

@@ -537,9 +537,9 @@ class TimestampHistogram(GivesTimes[HistogramParams]):
 
     Of these, times are drawn: a start and gaps for each case; the gaps are then scaled so that the
     durations of cases follow (6), the longest by gaps getting the longest duration; events that
-    lie half an hour behind the one before are moved within their week so that (5) holds. Times never
-    descend in a case, and lie on the grid; cases start in the window, and no gap is above the
-    longest: what noise and usual hours have moved outside is moved inside, by whole weeks.
+    lie half an hour behind the one before are moved within their week so that (5) holds. Times
+    never descend in a case, and lie on the grid; cases start in the window, and no gap is above
+    the longest: what noise and usual hours have moved outside is moved inside, by whole weeks.
 
     **Sensitivity.** The kernel scales the vector of a case to norm 1 (L2), towards zero, in each
     table: whatever a case looks like, and however long it is, it moves a table by at most 1, a unit

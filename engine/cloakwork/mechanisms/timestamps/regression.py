@@ -11,7 +11,14 @@ import numpy as np
 from cloakwork.base.arrays import Floats, Ints
 from cloakwork.base.facts import Facts
 from cloakwork.kernel import Cases, Kernel
-from cloakwork.mechanisms.base import Offer, Options, PartOfGoal, Refusal, Theorem
+from cloakwork.mechanisms.base import (
+    YIELDS_ON_KNOWN_FLOW,
+    Offer,
+    Options,
+    PartOfGoal,
+    Refusal,
+    Theorem,
+)
 from cloakwork.mechanisms.timestamps.bins import LogBins
 from cloakwork.mechanisms.timestamps.drawing import ManyDraws, meet_totals
 from cloakwork.mechanisms.timestamps.histogram import GivesTimes, ModelledTimes
@@ -179,7 +186,7 @@ class TimestampRegression(GivesTimes[RegressionParams]):
         if isinstance(found, Refusal):
             return found
         if part.replaced:
-            return replace(found, yields="tables err less on a flow that is taken as known")
+            return replace(found, yields=YIELDS_ON_KNOWN_FLOW)
         if (facts.units_at_most or 0) > SMALL_LOG:
             return replace(found, yields=f"tables err less above {SMALL_LOG:,} cases")
         return found
