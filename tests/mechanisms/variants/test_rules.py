@@ -141,6 +141,21 @@ def test_without_rules_the_same_log_breaks_them(name: str) -> None:
     )
 
 
+@pytest.mark.parametrize("epsilon", [0.5, 8.0])
+def test_where_all_frequent_variants_break_a_rule_there_are_cases_by_chance(
+    epsilon: float,
+) -> None:
+    """A threshold finds them, and none may be released: with declared activities the release is
+    not empty all the same.
+    """
+    log = log_of([list("caa")] * 600 + [["b"]] * 400)
+    facts = {"alphabet": tuple("abcd"), "epsilon": epsilon, "delta": 1e-4}
+    assert run_mechanism("variants/adaptive", log, **facts).case_count > 900
+    released = run_mechanism("variants/adaptive", log, rules=RULES, **facts)
+    assert released.case_count > 0
+    assert all(map(RULES.keeps, histogram(released)))
+
+
 @pytest.mark.parametrize("epsilon", [0.001, 1.0])
 def test_where_no_case_can_begin_none_is_drawn(epsilon: float) -> None:
     """As where a DP profile did not select the first activity."""

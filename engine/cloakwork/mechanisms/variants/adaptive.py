@@ -206,7 +206,8 @@ class VariantAdaptive(VariantRelease[AdaptiveParams]):
             found = VariantMarkov().measure(taken, way)
             cases = found.cases
         else:
-            found = VariantThreshold().measure(taken, way)
+            # Variants that break public rules are not released: the rest may be none.
+            found = VariantThreshold().measure(taken, way).keeping(params.markov.rules)
             # The cases that the threshold loses come back as cases of frequent variants.
             cases = spread_over(found.cases, int(layer_counts.sum()))
         if params.of_all is not None and not len(cases):
