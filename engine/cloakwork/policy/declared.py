@@ -7,9 +7,9 @@ import re
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any, Final, Literal
 
-import polars as pl
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, model_validator
 
+from cloakwork.base.clocks import is_zone
 from cloakwork.base.facts import UNIX_EPOCH, FoundType, RangeType, Window
 from cloakwork.base.quantities import (
     LARGEST,
@@ -80,15 +80,8 @@ TimeSpan = Annotated[
 
 
 def _known_zone(name: str) -> str:
-    """A name of the IANA time zone database, as the library that tells local times knows it."""
-    fault = ValueError("must be the IANA name of a time zone, such as Europe/Amsterdam or UTC")
-    # The library also takes offsets, such as +01:00, which know no summer time.
-    if not name[:1].isalpha():
-        raise fault
-    try:
-        pl.Series([0]).cast(pl.Datetime("us", "UTC")).dt.convert_time_zone(name)
-    except pl.exceptions.PolarsError:
-        raise fault from None
+    if not is_zone(name):
+        raise ValueError("must be the IANA name of a time zone, such as Europe/Amsterdam or UTC")
     return name
 
 

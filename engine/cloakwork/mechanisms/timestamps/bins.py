@@ -5,9 +5,9 @@ from datetime import timedelta
 from typing import Final
 
 import numpy as np
-import polars as pl
 
 from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.clocks import ahead_of_utc
 from cloakwork.base.facts import Window
 from cloakwork.kernel.perturb import Grid
 
@@ -103,10 +103,7 @@ class Clock:
             return np.full(len(instants), offset // timedelta(microseconds=1))
         # Beyond the years that a calendar has, clocks go as at its edge.
         first, last = self.grid.microseconds(_EVER).tolist()
-        within = np.clip(instants, first, last)
-        clocks = pl.Series(within).cast(pl.Datetime("us", "UTC")).dt.convert_time_zone(self.zone)
-        local = clocks.dt.replace_time_zone(None).to_physical().to_numpy()
-        return np.asarray(local - within, np.int64)
+        return ahead_of_utc(np.clip(instants, first, last), self.zone)
 
     def inside(self, window: Window) -> tuple[int, int]:
         """The first and the last step in a window; where it holds none, twice the first behind its
