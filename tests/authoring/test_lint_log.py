@@ -3,6 +3,7 @@
 from authoring.sample_logs import rich_log
 from cloakwork.authoring import lint_log, policy_text, suggest
 from cloakwork.authoring.suggestion import PolicyHeader
+from cloakwork.log.eventlog import ACTIVITY
 from cloakwork.plan.policies import parse_policy
 
 HEADER = PolicyHeader("test", "data", "somebody", "a test")
@@ -31,6 +32,13 @@ def test_an_attribute_that_the_log_lacks_is_named():
         "age": "the log has no attribute 'age', did you mean 'case:age'?",
         "orgresource": "the log has no attribute 'orgresource', did you mean 'org:resource'?",
     }
+
+
+def test_an_activity_of_a_rule_that_the_log_lacks_is_named():
+    """A misspelt one in ``starts_with`` leaves out every case of the log."""
+    right = sorted(rich_log().events[ACTIVITY].unique())[0]
+    assume = f"  assume: {{rules: {{starts_with: [{right}, {right}x], at_most_once: [{right}]}}}}\n"
+    assert said(assume) == {"rules": f"the log has no activity '{right}x', did you mean '{right}'?"}
 
 
 def test_a_column_that_is_taken_is_not_proposed():

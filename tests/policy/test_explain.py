@@ -100,3 +100,42 @@ def test_the_explanation_says_what_declaring_more_would_gain() -> None:
     said = explained(edited("dp-whole-log", put("assume", {})))[title]
     for name in ("alphabet", "units_at_most", "window", "longest_gap"):
         assert any(line.startswith(f"assume.{name}: without it ") for line in said)
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "of_cases"),
+    [
+        ({"kind": "k-anonymity", "k": 3, "over": ["control-flow"]}, True),
+        (
+            {
+                "kind": "differential-privacy",
+                "epsilon": 1.0,
+                "delta": 1e-6,
+                "over": ["control-flow"],
+            },
+            False,
+        ),
+    ],
+)
+def test_the_explanation_says_whom_guarantees_of_employees_protect(
+    guarantee: dict[str, Any], of_cases: bool
+) -> None:
+    """What k-anonymity of employees leaves out is said of it alone: differential privacy of them
+    holds for each case too.
+    """
+    policy = edited(
+        "dp-control-flow",
+        rule("org:resource", role="identifier", treatment="drop"),
+        put("unit", {"attribute": "org:resource", "level": "event"}),
+        put("guarantees", [guarantee]),
+        put("assume", {"cases_per_employee": 1200}),
+    )
+    said = explained(policy)
+    protected = said["Who is protected"]
+    assert (
+        any("not protected by k-anonymity of employees" in line for line in protected) == of_cases
+    )
+    assert said["What is taken as publicly known"] == (
+        "One employee takes part in at most 1,200 cases; nothing enforces this, and whoever takes "
+        "part in more is protected less.",
+    )

@@ -35,6 +35,7 @@ def lint_log(policy: Policy, log: EventLog) -> tuple[Advice, ...]:
     """What a careful reader would ask who has seen ``log``; internal, as it comes from the log."""
     return (
         *named_advice("attribute-not-in-log", _missing(policy, log)),
+        *named_advice("activity-not-in-log", _unknown_activities(policy, log)),
         *named_advice("glob-releases-attribute", _not_named(policy, log)),
         *named_advice("revealing-attribute", _revealing(policy, log)),
     )
@@ -52,6 +53,17 @@ def _missing(policy: Policy, log: EventLog) -> Iterator[Advice]:
         other = bare if bare != name else CASE_PREFIX + name
         meant = f", did you mean '{other}'?" if other in free else did_you_mean(name, free)
         yield Advice(("spec", "attributes", name), f"the log has no attribute '{name}'{meant}")
+
+
+def _unknown_activities(policy: Policy, log: EventLog) -> Iterator[Advice]:
+    """A rule on an activity that the log lacks may leave out every case, or do nothing."""
+    rules, column = policy.spec.assume.rules, policy.attribute_with("control-flow")
+    if rules is None or column not in log.events.columns:
+        return
+    known = {str(name) for name in log.events[column].drop_nulls().unique()}
+    for name in sorted({*rules.labels()} - known):
+        message = f"the log has no activity '{name}'{did_you_mean(name, known)}"
+        yield Advice(("spec", "assume", "rules"), message)
 
 
 def _not_named(policy: Policy, log: EventLog) -> Iterator[Advice]:

@@ -187,7 +187,7 @@ def check_rules(draft: Draft) -> Draft:
     draws = any(step.lineage.generates for step in draft.steps)
     if draft.facts.rules is None or draws or draft.causes:
         return draft
-    reason = "they bind the cases that differential privacy draws, and no step draws any; leave out"
+    reason = "they bind the cases that a step draws, and none draws any; leave them out"
     cause = Cause("rules of the process", reason, where=("spec", "assume", "rules"))
     return replace(draft, causes=(*draft.causes, cause))
 

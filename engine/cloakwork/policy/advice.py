@@ -87,6 +87,7 @@ POLICY_RULES: Final[dict[str, AdviceRule]] = {
 LOG_RULES: Final[dict[str, AdviceRule]] = {
     "input-of-log": AdviceRule("warning", "The log seems to be written otherwise than stated."),
     "attribute-not-in-log": AdviceRule("warning", "The log lacks an attribute that is named."),
+    "activity-not-in-log": AdviceRule("warning", "The log lacks an activity that rules name."),
     "glob-releases-attribute": AdviceRule(
         "warning", "A glob releases an attribute that nobody named."
     ),

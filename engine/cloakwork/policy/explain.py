@@ -10,7 +10,7 @@ from cloakwork.base.globs import is_glob
 from cloakwork.base.lineage import METADATA, TIMESTAMPS
 from cloakwork.base.notebook_html import html_of, listing, shown
 from cloakwork.base.quantities import format_duration
-from cloakwork.guarantees import DifferentialPrivacy, Guarantee
+from cloakwork.guarantees import DifferentialPrivacy, Guarantee, KAnonymity
 from cloakwork.policy.declared import SPELLINGS, Windows
 from cloakwork.policy.model import AttributeRule, Budget, Limit, Policy, describe_version
 
@@ -78,9 +78,10 @@ def who_is_protected(policy: Policy) -> Iterator[str]:
     if unit.level == "event":
         yield (
             f"Every employee that '{unit.attribute}' of an event names, with all events of one. "
-            "An event without a value is nobody's. Whom cases are about is not protected by "
-            "k-anonymity of employees."
+            "An event without a value is nobody's."
         )
+        if any(isinstance(goal, KAnonymity) for goal in policy.goals()):
+            yield "Whom cases are about is not protected by k-anonymity of employees."
         return
     used = (
         "one, drawn at random, is used"
@@ -234,6 +235,11 @@ def what_is_public(policy: Policy) -> Iterator[str]:
         yield f"Activities: {', '.join(assume.alphabet)}. Others are dropped."
     if assume.units_at_most is not None:
         yield f"The log holds at most {assume.units_at_most:,} protected units."
+    if assume.cases_per_employee is not None:
+        yield (
+            f"One employee takes part in at most {assume.cases_per_employee:,} cases; nothing "
+            "enforces this, and whoever takes part in more is protected less."
+        )
     if assume.longest_case is not None:
         yield f"A case has at most {assume.longest_case} events; longer cases are cut."
     if assume.rules is not None:

@@ -136,8 +136,11 @@ def _expectation(item: Mapping[str, Any], steps: Steps) -> str:
         return "must be a weight above 0, at most 1,000,000"
     if kind == "too_short" and steps[-1:] == ("range",):
         return "must list two numbers, the least and the largest"
-    if kind.startswith(("tuple_", "list_")) and steps and steps[-1] in _LISTS:
-        return f"must be a list, such as {_LISTS[str(steps[-1])]}"
+    if kind.startswith(("tuple_", "list_")) and steps:
+        # A place in a list is told by the list's name.
+        name = f"{steps[-2]}[]" if isinstance(steps[-1], int) else steps[-1]
+        if name in _LISTS:
+            return f"must be a list, such as {_LISTS[name]}"
     if kind == "string_pattern_mismatch" and steps and steps[-1] in _PATTERNS:
         return _PATTERNS[str(steps[-1])]
     if kind in _BOUNDS:
@@ -160,7 +163,18 @@ _PATTERNS: Final = {
     "dataset": "must be a name of letters, digits, dots, hyphens and underscores, without spaces",
 }
 
-_LISTS: Final = {"domain": "[low, high]", "range": "[0, 100]", "bins": "[0, 50, 100]"}
+_LISTS: Final = {
+    "domain": "[low, high]",
+    "range": "[0, 100]",
+    "bins": "[0, 50, 100]",
+    "alphabet": "[Register, Discharge]",
+    "starts_with": "[Register]",
+    "at_most_once": "[Register, Discharge]",
+    "before": "[[Register, Discharge]]",
+    "before[]": "[Register, Discharge]",
+    "never_together": "[[Discharge, Die]]",
+    "never_together[]": "[Discharge, Die]",
+}
 """What a list looks like where it holds no names of columns."""
 
 _FAMILIES: Final = {

@@ -101,6 +101,8 @@ def _empty(published: "Published") -> Iterator[str]:
             "no declared activity occurs in enough cases; check assume.alphabet, "
             "or spend a larger epsilon"
         )
+    if release.plan.facts.rules is not None:
+        why = f"cases that break assume.rules were left out, so check its names; or {why}"
     if (window := release.plan.facts.release_window) is not None:
         why = f"no case may start in window {window}, or {why}"
     # Cases without events may be left where a log holds such cases.

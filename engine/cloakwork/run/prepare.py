@@ -252,7 +252,8 @@ def prepared_log(log: EventLog, plan: Plan) -> EventLog:
                 raise MechanismError("input", f"{fault}; correct the policy or the log")
         for name in sorted(plan.employees - {*log.events.columns}):
             fault = f"no event has '{name}', and a guarantee protects each"
-            raise MechanismError("input", f"{fault}; correct the policy or the log")
+            remedy = "correct the policy ('cloakwork policy lint POLICY LOG' helps) or the log"
+            raise MechanismError("input", f"{fault}; {remedy}")
     ordered = in_time_order(
         log,
         events,
