@@ -141,6 +141,19 @@ def test_an_empty_release_says_so(applied, tmp_path):
     assert "the release is EMPTY" in applied(log).out
 
 
+def test_rules_are_named_where_they_may_have_emptied_a_release(cloakwork, tmp_path, ledger):
+    """A misspelt beginning leaves out every case, and a larger epsilon would bring none back."""
+    text = (ROOT / "policies" / "dp-control-flow.yaml").read_text("utf-8")
+    policy = tmp_path / "policy.yaml"
+    for rules, is_told in (("", False), ("  assume: {rules: {starts_with: [Regster]}}\n", True)):
+        policy.write_text(f"{text}\n{rules}", "utf-8")
+        out = tmp_path / f"out-{is_told}"
+        said = cloakwork("apply", policy, small_log(tmp_path), "--out", out, "--ledger", ledger)
+        assert said.code == 0, said.err
+        words = " ".join(said.out.split())
+        assert ("cases that break assume.rules were left out" in words) == is_told
+
+
 def test_an_attribute_that_the_log_lacks_is_named(applied, tmp_path):
     """A misspelt name, which nothing matched, once went by in silence."""
     said = applied(small_log(tmp_path), Kode="for a test")
