@@ -140,7 +140,9 @@ def test_drawn_values_of_an_employee_are_replaced() -> None:
 
 
 @pytest.mark.parametrize("cases", [1, 3, 17, 400])
-@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.0), (0.3, 1e-6), (8.0, 1e-5)])
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(1.0, 0.0), (0.3, 1e-6), (8.0, 1e-5), (100.0, 1e-6), (250.0, 1e-6)]
+)
 def test_one_member_of_a_group_costs_its_share(cases: int, epsilon: float, delta: float) -> None:
     """Rounded to the safe side; and nothing much is given away."""
     whole = Cost(epsilon=epsilon, delta=delta)

@@ -73,3 +73,15 @@ def test_each_rule_says_what_it_says(case: str, keeps: bool) -> None:
     )
     assert found.keeps(tuple(case)) is keeps
     assert len(list(found.in_words())) == 4
+
+
+def test_long_chains_of_rules_are_judged_at_once() -> None:
+    """What comes before each activity is found along the rules that name it, not along all: a file
+    of a thousand would else hold up whoever opens it.
+    """
+    chain = [[f"a{place}", f"a{place + 1}"] for place in range(1000)]
+    assert len(rules(before=chain).labels()) == 1001
+    with pytest.raises(ValidationError, match="'a0': by before it must follow itself"):
+        rules(before=[*chain, ["a1000", "a0"]])
+    with pytest.raises(ValidationError, match="'a1000': what must come with it, never_together"):
+        rules(before=chain, never_together=[["a1000", "a0"]])

@@ -51,8 +51,9 @@ def cost_of_group(cost: Cost, size: int) -> Cost:
 def cost_of_member(cost: Cost, size: int) -> Cost:
     """What one may cost, so that a group of ``size`` costs ``cost`` at most, rounded down."""
     epsilon = rounded_down(exactly(cost.epsilon) / size)
-    # The factor by which delta grows does not depend on delta.
-    unit = Fraction(1, 1 << 200)
+    # The factor by which delta grows does not depend on delta, as long as that comes to at most 1:
+    # this one does up to an epsilon of 400 and a million members.
+    unit = Fraction(1, 1 << 600)
     factor = delta_of_group(exactly(epsilon), unit, size) / unit
     return Cost(epsilon=epsilon, delta=rounded_down(exactly(cost.delta) / factor))
 

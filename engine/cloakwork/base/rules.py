@@ -6,7 +6,7 @@ does, and whatever is cut off at its end, it keeps those that it kept. So a case
 by event without ever breaking one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated
 
 from pydantic import Field, model_validator
@@ -44,19 +44,23 @@ class ProcessRules(Frozen):
         for group in self.never_together:
             if len(set(group)) < len(group):
                 raise ValueError(f"never_together names an activity twice: {listed(quoted(group))}")
-        starts = self.starts_with or (None,)
+        directly: dict[str, list[str]] = {}
+        for a, b in self.before:
+            directly.setdefault(b, []).append(a)
         for label in self.starts_with:
-            if needed := self._needed_by(label) - {label}:
+            if needed := _all_before(label, directly) - {label}:
                 raise ValueError(
                     f"no case can begin with '{label}': before says that "
                     f"'{min(needed)}' comes first"
                 )
         for label in self.labels():
-            needed = self._needed_by(label)
-            if any(a == label and b in needed for a, b in self.before):
+            needed = _all_before(label, directly)
+            if label in needed:
                 raise ValueError(f"no case can have '{label}': by before it must follow itself")
             # Whatever a case with it begins with, two must come together that never do.
-            if all(self._excludes(needed | {start}) for start in starts):
+            together = {label, *needed}
+            apart = self._never_with(together)
+            if apart & together or (self.starts_with and apart.issuperset(self.starts_with)):
                 raise ValueError(
                     f"no case can have '{label}': what must come with it, never_together rules out"
                 )
@@ -91,16 +95,30 @@ class ProcessRules(Frozen):
         for group in self.never_together:
             yield f"no case has two of {listed(quoted(group))}"
 
-    def _needed_by(self, label: str) -> set[str]:
-        """The activity and all that must have happened before it."""
-        found, ahead = {label}, [label]
-        while ahead:
-            after = ahead.pop()
-            for a, b in self.before:
-                if b == after and a not in found:
-                    found.add(a)
-                    ahead.append(a)
+    def _never_with(self, labels: set[str]) -> set[str]:
+        """The activities that never_together rules out beside ``labels``, whose own may be among
+        them.
+        """
+        found: set[str] = set()
+        for group in self.never_together:
+            own = labels.intersection(group)
+            if own:
+                found.update(group if len(own) > 1 else own.symmetric_difference(group))
         return found
 
-    def _excludes(self, labels: set[str] | set[str | None]) -> bool:
+    def _excludes(self, labels: set[str]) -> bool:
         return any(len(labels.intersection(group)) > 1 for group in self.never_together)
+
+
+def _all_before(label: str, directly: Mapping[str, Sequence[str]]) -> set[str]:
+    """All that must have happened before an activity, which is among them if it must follow itself;
+    ``directly``: by one rule.
+    """
+    found: set[str] = set()
+    ahead = [label]
+    while ahead:
+        for before in directly.get(ahead.pop(), ()):
+            if before not in found:
+                found.add(before)
+                ahead.append(before)
+    return found
