@@ -10,6 +10,7 @@ import pytest
 
 from cloakwork import make_plan
 from cloakwork.base.facts import Facts, RangeType, Window
+from cloakwork.base.rules import ProcessRules
 from cloakwork.evaluation.notes import TimeHints, contradicted_facts
 from cloakwork.log.eventlog import EventLog
 from cloakwork.plan.model import Plan
@@ -49,6 +50,13 @@ NARROW = Window(start=BEGIN, end=BEGIN + timedelta(days=24))
         (Facts(alphabet=("A", "B", "C")), ()),
         (Facts(alphabet=("A",)), ("50% of the log's events have activities",)),
         (Facts(alphabet=("A",), measured=("alphabet",)), ()),
+        (Facts(rules=ProcessRules(starts_with=("A",), before=(("A", "B"),))), ()),
+        (Facts(rules=ProcessRules(starts_with=("B",))), ("100% of the log's cases break",)),
+        # What is not declared is dropped first.
+        (
+            Facts(alphabet=("B", "C"), rules=ProcessRules(starts_with=("B",))),
+            ("50% of the log's events have activities",),
+        ),
         (Facts(window=ALL_YEAR), ()),
         (Facts(window=NARROW), ("75% of the log's cases start outside of assume.window",)),
         (Facts(longest_gap=timedelta(hours=1)), ()),

@@ -123,10 +123,23 @@ def contradicted_facts(
         labels = log.events[ACTIVITY].cast(pl.String).drop_nulls()
         outside = ~labels.is_in(list(facts.alphabet))
         found += _said(outside, "events have activities that assume.alphabet lacks")
+    found += _against_rules(log, facts)
     found += _against_times(log, facts)
     for name in attributes:
         found += _against_values(log, facts, name)
     return tuple(found)
+
+
+def _against_rules(log: EventLog, facts: Facts) -> Iterator[str]:
+    """Of the cases as they count: without activities that are not declared."""
+    if facts.rules is None:
+        return
+    events = pl.DataFrame({"case": log.case_of, "label": log.events[ACTIVITY].cast(pl.String)})
+    if facts.alphabet is not None:
+        events = events.filter(pl.col("label").is_in(list(facts.alphabet)))
+    cases = events.drop_nulls().group_by("case", maintain_order=True).agg("label")["label"]
+    broken = [not facts.rules.keeps(case) for case in cases.to_list()]
+    yield from _said(pl.Series(broken, dtype=pl.Boolean), "cases break assume.rules")
 
 
 def _against_times(log: EventLog, facts: Facts) -> Iterator[str]:
