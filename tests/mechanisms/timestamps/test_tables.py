@@ -4,6 +4,7 @@ and slots of a week.
 
 from datetime import UTC, datetime, timedelta, timezone
 from itertools import product
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -215,3 +216,37 @@ def test_a_clock_of_days_counts_local_ones(hours):
     steps = clock.grid.nearest(np.array([int(tuesday.timestamp()) * 1_000_000]))
     assert clock.slot(steps).tolist() == [1]
     assert clock.steps(clock.local(steps)).tolist() == steps.tolist()
+
+
+@pytest.mark.parametrize("zone", ["Europe/Amsterdam", "America/St_Johns", "Pacific/Apia", "UTC"])
+def test_clocks_of_a_zone_know_summer_time(zone):
+    """Hours of the week are what Python's own library says, for ninety years; and back, but where a
+    clock shows an hour twice.
+    """
+    clock = Clock.of(Grid(UNIX_EPOCH, timedelta(minutes=30)), zone)
+    steps = np.arange(0, 90 * 366 * 48, 1_001)
+    instants = [UNIX_EPOCH + timedelta(minutes=30) * int(step) for step in steps]
+    local = [instant.astimezone(ZoneInfo(zone)) for instant in instants]
+    assert clock.slot(steps).tolist() == [each.weekday() * 24 + each.hour for each in local]
+    back = clock.steps(clock.local(steps))
+    once = [each.utcoffset() == each.replace(fold=1 - each.fold).utcoffset() for each in local]
+    assert (back == steps)[np.array(once)].all()
+    assert np.abs(back - steps).max() <= 48
+
+
+def test_a_time_that_clocks_leap_over_lies_beside_it():
+    """On 31 March 2024 clocks in Amsterdam go from 2 to 3 o'clock."""
+    clock = Clock.of(Grid(UNIX_EPOCH, timedelta(minutes=1)), "Europe/Amsterdam")
+    begins = int((datetime(2024, 3, 31, tzinfo=UTC) - UNIX_EPOCH).total_seconds() * 1_000_000)
+    hours = begins + np.array([1.5, 2.5, 3.5]) * HOUR
+    assert (clock.local(clock.steps(hours.astype(np.int64))) - begins).tolist() in (
+        [1.5 * HOUR, 1.5 * HOUR, 3.5 * HOUR],
+        [1.5 * HOUR, 3.5 * HOUR, 3.5 * HOUR],
+    )
+
+
+def test_the_calendars_ends_have_clocks():
+    """Times beyond every calendar are those of its edge."""
+    clock = Clock.of(Grid(UNIX_EPOCH, timedelta(seconds=1)), "Europe/Amsterdam")
+    ends = np.array([-(1 << 60), 1 << 60])
+    assert (np.abs(clock.local(ends) - clock.grid.microseconds(ends)) < 24 * HOUR).all()
