@@ -1,4 +1,4 @@
-"""Times by tables, and by regressions trained under noise, at equal cost: one command.
+"""Times by tables, and by regressions fitted to noisy sums, at equal cost: one command.
 
     python benchmarks/generative/conditional.py [--log sepsis,receipt] [--epsilon 1,2,4]
                                                 [--runs 10] [--seed 1] [--fresh] [--table-only]

@@ -67,6 +67,7 @@ SAMPLES: Final[dict[str, tuple[Any, ...]]] = {
     "t": (0.2, 2.0),
     "units": (10_000,),
     "window": (WINDOW,),
+    "zone": ("Europe/Amsterdam",),
     "C": (0.5,),
     "K": (10,),
     "L": (1, 2),

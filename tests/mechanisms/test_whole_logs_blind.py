@@ -33,7 +33,7 @@ from cloakwork.run.run import Run
 from conftest import in_long_form
 from plan.conftest import policy_of
 
-Vector = dict[Any, int]
+Vector = dict[Any, float]
 Answers = list[tuple[Clip, Vector]]
 
 SELECTED = (("a", "b", "c"), ("a", "c"), ("a",), ("a", "b") * 5)
@@ -137,7 +137,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Answers]:
 
     def summed(self: Descent, gradient: Any, parameters: Any, *of: Any) -> Any:
         true = true_gradients(self, gradient, parameters, *of)
-        found.append((Clip("l2", self.clip, len(true)), dict(enumerate(true.tolist()))))
+        # In parts of the clip, which is larger than one of sparse vectors may be.
+        clip = Clip("l2", 1 << 20, len(true))
+        found.append((clip, dict(enumerate((true * (clip.most / self.clip)).tolist()))))
         return np.zeros_like(true)
 
     monkeypatch.setattr(Descent, "summed", summed)

@@ -241,7 +241,7 @@ def test_control_flow_and_times_are_released_together(name, options, monkeypatch
     """What is allowed is spent, but for what a short search leaves; no time is missing."""
     monkeypatch.setattr(joint, "_TOLERANCE", 0.05)
     plan = plan_over_times(name, options)
-    assert [step.mechanism for step in plan.steps][1:3] == [name, "timestamps/histogram"]
+    assert [step.mechanism for step in plan.steps][1:3] == [name, "timestamps/regression"]
     (claim,) = plan.claims
     assert 1.85 < claim.cost.epsilon <= 2.0
     assert claim.cost.delta <= 1e-6
