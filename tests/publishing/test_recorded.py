@@ -107,8 +107,8 @@ def test_a_whole_log_is_verified_step_by_step(tmp_path: Path, monkeypatch: Monke
     found = verify(folder).statement
     assert [row.mechanism for row in found.recorded] == [
         "variants/markov",
-        "timestamps/histogram",
-        "attributes/histogram",
+        "timestamps/regression",
+        "attributes/regression",
     ]
     jsonschema.validate(payload_of(folder)["predicate"], statement_schema())
     with pytest.raises(BudgetExceeded):
