@@ -157,6 +157,7 @@ def test_what_a_step_changes_is_one_line():
     assert change_line(FIGURES) == (
         "220 of 1,434 cases, 299 events, within 1.2% of the least possible; 116 variants become 29"
     )
+    assert ", and 443 cases left out; " in change_line({**FIGURES, "cases_left_out": 443})
     assert change_line({"some_rows": 1200, "share": 0.25}) == "some rows 1,200, share 0.25"
 
 

@@ -193,8 +193,10 @@ def change_line(figures: Mapping[str, JsonValue]) -> str:
             if isinstance(gap, int | float):
                 within = f", within {gap:.1%} of the least possible"
                 least = ", the least possible" if gap == 0 else within
+            out = figures.get("cases_left_out")
+            lost = f", and {counted(out, 'case')} left out" if isinstance(out, int) and out else ""
             return (
-                f"{moved:,} of {counted(cases, 'case')}, {counted(edits, 'event')}{least}; "
+                f"{moved:,} of {counted(cases, 'case')}, {counted(edits, 'event')}{least}{lost}; "
                 f"{counted(before, 'variant')} {becomes} {after:,}"
             )
         case {"events": int(events), "events_kept": int(kept), "cases": int(cases)}:
