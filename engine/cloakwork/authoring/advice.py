@@ -10,6 +10,7 @@ from cloakwork.base.costs import Charge, Cost
 from cloakwork.base.errors import PlanImpossible
 from cloakwork.base.facts import unit_name
 from cloakwork.base.globs import is_glob
+from cloakwork.base.naming import values_of
 from cloakwork.ledger.account import Account, BudgetTerms, require_same_period
 from cloakwork.ledger.books import NOTHING, DeclaredTotal, shifts_covering
 from cloakwork.ledger.declarations import DatasetDeclaration
@@ -60,7 +61,7 @@ def _unknown_activities(policy: Policy, log: EventLog) -> Iterator[Advice]:
     rules, column = policy.spec.assume.rules, policy.attribute_with("control-flow")
     if rules is None or column not in log.events.columns:
         return
-    known = {str(name) for name in log.events[column].drop_nulls().unique()}
+    known = {str(name) for name in values_of(log.events, column).drop_nulls().unique()}
     for name in sorted({*rules.labels()} - known):
         message = f"the log has no activity '{name}'{did_you_mean(name, known)}"
         yield Advice(("spec", "assume", "rules"), message)

@@ -211,8 +211,13 @@ LONGER: Final = 1.2
 USUAL: Final = 1.0
 """By how much weights usually differ from 0."""
 
-SEARCHED: Final = 100
+SEARCHED: Final = 2_000
 """Steps of the search for weights, at most: it costs nothing."""
+
+DIGITS: Final = 3
+"""Behind the point of a weight: far less than noise moves it, and far more than the round-off by
+which machines differ, so that the same noise draws the same times on all of them.
+"""
 
 LEAST_BEND: Final = 1e-3
 """How little the likelihood may bend, in cases, that noise has something to be told from."""
@@ -373,9 +378,11 @@ def _likeliest(
         return float(value), slope.ravel()
 
     begin = (of_inputs.T @ start @ of_curves) / scale
-    options = {"maxiter": SEARCHED}
+    options = {"maxiter": SEARCHED, "maxfun": 2 * SEARCHED, "ftol": 0.0, "gtol": 1e-9}
     found = minimize(loss, begin.ravel(), jac=True, method="L-BFGS-B", options=options)
-    return np.asarray(of_inputs @ (found.x.reshape(scale.shape) * scale) @ of_curves.T)
+    weights = of_inputs @ (found.x.reshape(scale.shape) * scale) @ of_curves.T
+    # No zero with a sign of its own.
+    return np.asarray(np.round(weights, DIGITS) + 0.0)
 
 
 def most_frequent_first(
