@@ -101,7 +101,7 @@ def test_every_small_log_is_judged_by_definition(scope: Scope) -> None:
         ("inserted events dilute", lambda event: event[1] is not None or event[2]),
     ],
 )
-def test_broken_counts_are_told_apart(name: str, counts: Callable[[Event], bool]) -> None:
+def test_broken_counts_are_found(name: str, counts: Callable[[Event], bool]) -> None:
     """Each of these counts passes a log, or refuses one, that the check does not."""
     differing = [
         cases

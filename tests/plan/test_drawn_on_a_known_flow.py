@@ -83,6 +83,15 @@ WARD = {
 }
 
 
+def test_clocks_are_assumed_where_times_are_drawn_by_them():
+    """Noise on each time knows no hours."""
+    known = {"longest_case": 20, "time_zone": "Europe/Amsterdam"}
+    for prefer, is_said in (([], True), (["timestamps/laplace"], False)):
+        plan = make_plan(policy(assume=known, mechanisms={"prefer": prefer}))
+        said = {each.kind for claim in plan.claims for each in claim.assumptions}
+        assert ("local-time" in said) == is_said
+
+
 def test_drawn_times_come_first():
     """Noise on each time is there for who names it, or where there is no delta."""
     assert mechanisms(make_plan(policy())) == ["timestamps/histogram"]

@@ -313,9 +313,11 @@ def test_a_total_for_units_puts_none_for_single_times_in_force() -> None:
 
 def test_what_is_taken_as_public_is_said() -> None:
     window = {"start": "2020-01-01T00:00:00Z", "end": "2022-01-01T00:00:00Z"}
-    plan = planned(assume={**ASSUME, "window": window, "longest_gap": "30d"})
-    kinds = [assumption.kind for assumption in plan.claims[0].assumptions]
-    assert {"times-rounded", "starts-within", "gaps-at-most", "domains-declared"} <= set(kinds)
+    zone = {"time_zone": "Europe/Amsterdam"}
+    plan = planned(assume={**ASSUME, **zone, "window": window, "longest_gap": "30d"})
+    kinds = {assumption.kind for assumption in plan.claims[0].assumptions}
+    assert {"times-rounded", "starts-within", "gaps-at-most", "domains-declared"} <= kinds
+    assert "local-time" in kinds
 
 
 LONE = ("x",) * 300

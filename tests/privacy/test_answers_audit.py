@@ -180,8 +180,9 @@ def sums_answer(name: str, max_cases: int) -> Answer:
     """All sums of gradients of a regression together, weighted by how precise they are."""
     found = offered("timestamps/regression", (TIMESTAMPS,), Facts(window=WINDOW), max_cases)
     sums = getattr(found, name)
-    norm = sums.descent(0, 1.0).clip
-    return Answer(norm * max_cases / sums.mu, norm, sums.event(), max_cases)
+    each = [sums.descent(place, 1.0) for place in range(len(sums.multipliers))]
+    sigma = sum(one.noise.sigma**-2 for one in each) ** -0.5
+    return Answer(sigma, each[0].clip, sums.event(), max_cases)
 
 
 # attributes/histogram: its tables; attributes/regression: a gradient step

@@ -327,7 +327,7 @@ class DifferentialPrivacy(NoiseGuarantee):
         if not self.covers_whole_log():
             return
         if TIMESTAMPS in self.over:
-            yield from time_assumptions("unit", facts)
+            yield from time_assumptions("unit", facts, are_drawn=True)
         known = facts.domains.keys() | facts.ranges.keys()
         attributes = tuple(name for name in dict.fromkeys(self.over) if name in known)
         if attributes:

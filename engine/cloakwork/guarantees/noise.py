@@ -61,6 +61,8 @@ def derive_given_columns(goal: NoiseGuarantee, flow: Flow) -> Derived | Underive
         return Underived(causes)
     # Metric privacy speaks of one time of one event, differential privacy of a unit's values.
     currency = goal.price().currency
+    are_drawn = any(step.lineage.enriches for step in steps)
+    public = _public_values(covered, currency, flow.facts, are_drawn=are_drawn)
     protected: Iterable[Assumption] = unit_assumptions(flow.facts)
     if currency == "metric":
         protected = (ProtectsOneTime(), *form_assumptions(flow.facts))
@@ -68,7 +70,7 @@ def derive_given_columns(goal: NoiseGuarantee, flow: Flow) -> Derived | Underive
         goal,
         flow,
         _reasons(covered, flow.names_of(used)),
-        (*protected, *_public_values(covered, currency, flow.facts)),
+        (*protected, *public),
         given=_conditioning_columns(covered, used, currency, flow),
     )
 
@@ -86,10 +88,12 @@ def _public_values(
     covered: frozenset[str],
     currency: Currency,
     facts: Facts,
+    *,
+    are_drawn: bool,
 ) -> Iterator[Assumption]:
-    """What is taken as public of the covered columns."""
+    """What is taken as public of the covered columns; ``are_drawn``: and not noised one by one."""
     if TIMESTAMPS in covered:
-        yield from time_assumptions(currency, facts)
+        yield from time_assumptions(currency, facts, are_drawn=are_drawn)
     attributes = tuple(sorted(covered - {TIMESTAMPS}))
     if attributes:
         yield DomainsDeclared(attributes=attributes)
@@ -133,10 +137,15 @@ def _conditioning_columns(
     return ConditionedOn(columns=tuple(sorted(known)), window=window)
 
 
-def time_assumptions(currency: Currency, facts: Facts) -> Iterator[Assumption]:
-    """What noise on times is scaled to."""
+def time_assumptions(
+    currency: Currency,
+    facts: Facts,
+    *,
+    are_drawn: bool,
+) -> Iterator[Assumption]:
+    """What noise on times is scaled to, and, where they ``are_drawn``, whose clocks they follow."""
     yield TimesRounded(grid=facts.grid, epoch=facts.epoch)
-    if facts.time_zone is not None and currency == "unit":
+    if facts.time_zone is not None and are_drawn:
         yield LocalTime(zone=facts.time_zone)
     if facts.window is not None and currency == "unit":
         yield StartsWithin(window=facts.window)

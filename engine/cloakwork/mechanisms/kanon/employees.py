@@ -319,7 +319,7 @@ class CodedCases:
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """``order``: the cases in random order, by which those that are alike are told apart."""
+    """``order``: the cases in random order, which decides among those that are alike."""
 
     params: EmployeesParams
     cases: CodedCases

@@ -306,7 +306,9 @@ def fitted(
     outputs).
 
     ``inputs``: of released cases, shape (groups, inputs), and how many there are of each, ``mass``,
-    shape (groups,). They are about as many as, and like, those of the log.
+    shape (groups,). They are about as many as, and like, those of the log. What the log's curves
+    add up to is all that the likelihood knows of it (McCullagh and Nelder 1989, 2.2.4, sufficient
+    statistics of the canonical link); each sum tells it anew, weighted by how precise it is.
     """
     base, curves = model.base, model.curves
     weights = np.zeros((sums.inputs, sums.outputs))
