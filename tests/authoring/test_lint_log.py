@@ -1,5 +1,7 @@
 """Advice where a policy and a log do not fit together."""
 
+import polars as pl
+
 from authoring.sample_logs import rich_log
 from cloakwork.authoring import lint_log, policy_text, suggest
 from cloakwork.authoring.suggestion import PolicyHeader
@@ -39,6 +41,22 @@ def test_an_activity_of_a_rule_that_the_log_lacks_is_named():
     right = sorted(rich_log().events[ACTIVITY].unique())[0]
     assume = f"  assume: {{rules: {{starts_with: [{right}, {right}x], at_most_once: [{right}]}}}}\n"
     assert said(assume) == {"rules": f"the log has no activity '{right}x', did you mean '{right}'?"}
+
+
+def test_employees_in_more_cases_than_declared_are_told():
+    """The bound is an assumption of the claim, and nothing enforces it."""
+    events = rich_log().events.with_columns(case=rich_log().case_of)
+    cases = events.group_by("org:resource").agg(pl.col("case").n_unique())["case"]
+    declared = """
+    "org:resource": {role: identifier, treatment: drop}
+  unit: {attribute: "org:resource", level: event}
+  assume: {cases_per_employee: %d}
+"""
+    most = cases.max()
+    (message,) = said(declared % (most - 1)).values()
+    busy = (cases == most).sum()
+    assert message.startswith(f"{busy} of {len(cases)} 'org:resource' take part in more than")
+    assert not said(declared % most)
 
 
 def test_a_column_that_is_taken_is_not_proposed():

@@ -5,12 +5,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import polars as pl
+
 from cloakwork.authoring.attributes import Nature, classify, figures_of
 from cloakwork.base.costs import Charge, Cost
 from cloakwork.base.errors import PlanImpossible
 from cloakwork.base.facts import unit_name
 from cloakwork.base.globs import is_glob
 from cloakwork.base.naming import values_of
+from cloakwork.guarantees.employees import performers
 from cloakwork.ledger.account import Account, BudgetTerms, require_same_period
 from cloakwork.ledger.books import NOTHING, DeclaredTotal, shifts_covering
 from cloakwork.ledger.declarations import DatasetDeclaration
@@ -37,6 +40,7 @@ def lint_log(policy: Policy, log: EventLog) -> tuple[Advice, ...]:
     return (
         *named_advice("attribute-not-in-log", _missing(policy, log)),
         *named_advice("activity-not-in-log", _unknown_activities(policy, log)),
+        *named_advice("employees-in-more-cases", _busy_employees(policy, log)),
         *named_advice("glob-releases-attribute", _not_named(policy, log)),
         *named_advice("revealing-attribute", _revealing(policy, log)),
     )
@@ -65,6 +69,22 @@ def _unknown_activities(policy: Policy, log: EventLog) -> Iterator[Advice]:
     for name in sorted({*rules.labels()} - known):
         message = f"the log has no activity '{name}'{did_you_mean(name, known)}"
         yield Advice(("spec", "assume", "rules"), message)
+
+
+def _busy_employees(policy: Policy, log: EventLog) -> Iterator[Advice]:
+    """Nothing enforces in how many cases one employee is at most, and the claim rests on it."""
+    unit, declared = policy.spec.unit, policy.spec.assume.cases_per_employee
+    if unit.level == "case" or declared is None or unit.attribute is None:
+        return
+    events = pl.DataFrame({"case": log.case_of, "who": performers(log, unit.attribute)})
+    cases = events.drop_nulls().unique().group_by("who").len()["len"]
+    busy = int((cases > declared).sum())
+    if busy:
+        yield Advice(
+            ("spec", "assume", "cases_per_employee"),
+            f"{busy:,} of {len(cases):,} '{unit.attribute}' take part in more than {declared:,} "
+            "cases of this log: the claim would not hold for them as it stands",
+        )
 
 
 def _not_named(policy: Policy, log: EventLog) -> Iterator[Advice]:

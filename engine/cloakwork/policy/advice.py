@@ -88,6 +88,9 @@ LOG_RULES: Final[dict[str, AdviceRule]] = {
     "input-of-log": AdviceRule("warning", "The log seems to be written otherwise than stated."),
     "attribute-not-in-log": AdviceRule("warning", "The log lacks an attribute that is named."),
     "activity-not-in-log": AdviceRule("warning", "The log lacks an activity that rules name."),
+    "employees-in-more-cases": AdviceRule(
+        "warning", "An employee takes part in more cases than the policy declares."
+    ),
     "glob-releases-attribute": AdviceRule(
         "warning", "A glob releases an attribute that nobody named."
     ),
