@@ -19,6 +19,7 @@ from cloakwork.ledger.books import Amount, Book, cost_in_book
 from cloakwork.plan.budget import ledger_terms, require_profile_params
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan, plan_text, prove
+from cloakwork.plan.sentences import assumption_in_words
 from cloakwork.policy.diff import diff
 from plan.conftest import ATTRIBUTES, DP, KANON, policy_of
 
@@ -126,6 +127,12 @@ def test_the_noise_is_that_of_twice_as_many_cases() -> None:
     case = policy_of(guarantees=[{**DP, "epsilon": group.cost.epsilon, "delta": group.cost.delta}])
     events = [step.event for step in make_plan(case).steps if step.goals]
     assert cost(events[0], group.cost.delta).epsilon <= group.cost.epsilon
+
+
+def test_a_bound_on_units_counts_cases_beside_employees() -> None:
+    plan = plan_of(DP, assume={"cases_per_employee": 20, "units_at_most": 5000})
+    said = [assumption_in_words(each) for each in plan.claims[0].assumptions]
+    assert "the log holds at most 5,000 cases (declared)" in said
 
 
 def test_drawn_values_of_an_employee_are_replaced() -> None:

@@ -68,11 +68,16 @@ class ProtectsEachEmployee(Frozen):
 
 
 class UnitsAtMost(Frozen):
-    """An upper bound on the number of units in the log."""
+    """An upper bound on the number of units in the log, or of cases where employees are the
+    unit.
+    """
 
     kind: Literal["units-at-most"] = "units-at-most"
     units: int
     source: Source
+    counted: Annotated[
+        Literal["units", "cases"], Field(exclude_if=lambda counted: counted == "units")
+    ] = "units"
 
 
 class WellFormed(Frozen):

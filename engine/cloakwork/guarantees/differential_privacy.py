@@ -46,6 +46,7 @@ from cloakwork.guarantees.claims import (
     ProtectsEachCase,
     ProtectsEachEmployee,
     Reason,
+    UnitsAtMost,
     ValuesOnlyThroughNoise,
 )
 from cloakwork.guarantees.flow import Derived, Flow, Underived, unit_assumptions
@@ -284,7 +285,11 @@ class DifferentialPrivacy(NoiseGuarantee):
             each = "replaced"
         together = GroupOfCases(attribute=name, cases=size, each=each, cost=found.cost)
         protects = ProtectsEachEmployee(attribute=name, cases=most)
-        others = (item for item in found.assumptions if not isinstance(item, ProtectsEachCase))
+        others = (
+            item.model_copy(update={"counted": "cases"}) if isinstance(item, UnitsAtMost) else item
+            for item in found.assumptions
+            if not isinstance(item, ProtectsEachCase)
+        )
         return replace(
             found,
             derivation=(*found.derivation, together),

@@ -235,9 +235,9 @@ def assumption_in_words(assumption: Assumption) -> str:
                 f"at most {most:,} cases is declared, and not enforced: for whoever took part in "
                 "more, epsilon and delta are larger"
             )
-        case claims.UnitsAtMost(units=units, source=source):
+        case claims.UnitsAtMost(units=units, source=source, counted=what):
             by = {"declared": "declared", "profile": "by the DP profile, with a margin"}[source]
-            return f"the log holds at most {units:,} units ({by})"
+            return f"the log holds at most {units:,} {what} ({by})"
         case claims.WellFormed():
             return (
                 "the file is a well-formed log, every value of its declared type; "

@@ -234,7 +234,8 @@ def what_is_public(policy: Policy) -> Iterator[str]:
     if assume.alphabet is not None:
         yield f"Activities: {', '.join(assume.alphabet)}. Others are dropped."
     if assume.units_at_most is not None:
-        yield f"The log holds at most {assume.units_at_most:,} protected units."
+        what = "protected units" if policy.spec.unit.level == "case" else "cases"
+        yield f"The log holds at most {assume.units_at_most:,} {what}."
     if assume.cases_per_employee is not None:
         yield (
             f"One employee takes part in at most {assume.cases_per_employee:,} cases; nothing "
