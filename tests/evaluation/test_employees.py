@@ -115,6 +115,11 @@ def test_the_command_says_it(tmp_path: Path, cloakwork: Callable[..., Said]) -> 
     assert said.code == 0, said.err
     said = cloakwork("risk", log, out, "--targets", "10", "--json")
     found = json.loads(said.out)["employees"]
+    # What was asked for stands on the first screen.
+    said = cloakwork("risk", log, out, "--employees", "org:resource", "--targets", "10")
+    assert "Who performed an event ('org:resource') is guessed right in the log" in " ".join(
+        said.out.split()
+    )
     assert (found["attribute"], found["claimed"]) == ("org:resource", 3)
     assert found["after"]["identity"] == 4 / 12
 

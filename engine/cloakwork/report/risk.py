@@ -131,10 +131,16 @@ def risk_screen(found: RiskReport, width: int, *, show_all: bool) -> list[str]:
     if show_all:
         return [*lines, *block("", remarks, width, indent=0)]
     last = "All attacks and notes: --all, --json or --html FILE."
+    # The figures' basis stays, and what was asked for: the bounds of employees.
+    kept = 1
+    if found.employees is not None:
+        asked = remarks.pop(remarks.index(_as_sentence(found.employees.in_words())))
+        remarks.insert(1, asked)
+        kept = 2
     # The least important remark goes first, until the screen is short enough.
     while True:
         below = list(block("", [*remarks, last], width, indent=0))
-        if len(lines) + len(below) <= _MOST_LINES or len(remarks) == 1:
+        if len(lines) + len(below) <= _MOST_LINES or len(remarks) == kept:
             return [*lines, *below]
         remarks.pop()
 
@@ -151,6 +157,10 @@ def _range(share: Share | None) -> str:
     return f"{low} %" if low == high else f"{low}-{high} %"
 
 
+def _as_sentence(note: str) -> str:
+    return f"{note[:1].upper()}{note[1:]}."
+
+
 def _remarks(found: RiskReport) -> Iterator[str]:
     """What the figures rest on, the most important first."""
     if found.membership is not None:
@@ -160,7 +170,7 @@ def _remarks(found: RiskReport) -> Iterator[str]:
         f"{found.cases:,} cases, {targets} looked for; bounds at 95 % confidence. "
         "Whose case is whose in a release is estimated (docs: risk)."
     )
-    yield from (f"{note[:1].upper()}{note[1:]}." for note in found.notes)
+    yield from map(_as_sentence, found.notes)
     by_sequence = found.attack("uniqueness/sequence").groups_before
     if by_sequence is not None:
         yield (
