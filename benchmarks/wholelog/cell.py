@@ -23,7 +23,7 @@ import yaml
 
 from cloakwork.errors import CloakworkError
 from cloakwork.evaluation.control_flow import Histogram, histogram, relative_log_similarity
-from cloakwork.evaluation.utility import days_from
+from cloakwork.evaluation.utility import week_clock
 from cloakwork.evaluation.whole_log import compare_whole_logs
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.formats import read_log
@@ -140,13 +140,13 @@ def made(
 def compared(policy: Policy, before: EventLog, release: EventLog) -> dict[str, Any]:
     """The measures of whole logs, under their short names, and what no release may have."""
     facts = policy.facts()
-    days = days_from(facts)
+    clock = week_clock(facts)
     found = compare_whole_logs(
         before,
         release,
         attributes=attributes_of(policy),
         ranges=facts.ranges,
-        days_from=days,
+        clock=clock,
     )
     times = release.events[TIMESTAMP]
     inside = np.diff(release.case_of) == 0
@@ -154,7 +154,7 @@ def compared(policy: Policy, before: EventLog, release: EventLog) -> dict[str, A
     return {
         "dur": found.case_durations,
         "wait": found.waiting_times,
-        "how": found.hours_of_week if days is None else found.weekdays,
+        "how": found.hours_of_week if clock.days_from is None else found.weekdays,
         "attr": found.attributes_per_activity,
         "attr0": found.attributes_over_all,
         "cattr": found.case_attributes,

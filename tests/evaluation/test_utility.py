@@ -38,10 +38,11 @@ from cloakwork.evaluation.utility import (
     Utility,
     compared,
     compared_columns,
-    days_from,
     measured,
+    week_clock,
     whole_log_utility,
 )
+from cloakwork.evaluation.whole_log import WeekClock
 from cloakwork.log import sample
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, EventLog
 from cloakwork.log.formats import read_log
@@ -491,8 +492,9 @@ def test_what_the_plan_rewrites_is_compared(hospital):
 def test_days_are_those_of_the_declared_grid():
     """A grid of whole days shows weekdays alone, from the declared beginning of a day."""
     epoch = datetime(2000, 1, 1, 23, tzinfo=UTC)
-    assert days_from(Facts(grid=timedelta(days=1), epoch=epoch)) == epoch
-    assert days_from(Facts(grid=timedelta(hours=1), epoch=epoch)) is None
+    assert week_clock(Facts(grid=timedelta(days=1), epoch=epoch)).days_from == epoch
+    hourly = Facts(grid=timedelta(hours=1), epoch=epoch, time_zone="Europe/Rome")
+    assert week_clock(hourly) == WeekClock(zone="Europe/Rome")
 
 
 def test_figures_stand_in_the_report(hospital, later):

@@ -22,11 +22,11 @@ from cloakwork.evaluation.distances import (
     weighted_mean,
 )
 from cloakwork.evaluation.whole_log import (
+    WeekClock,
     WholeLogUtility,
     attribute_figures,
     compare_whole_logs,
     profile_distance,
-    week_slots,
 )
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
 from contracts.sample_logs import BEGIN, log_of
@@ -87,7 +87,8 @@ def test_an_activity_without_a_name_is_left_out():
 
 def apart(stamps, others, days_from=None):
     """The distance of two profiles of the week."""
-    return profile_distance(week_slots(stamps, days_from), week_slots(others, days_from))
+    clock = WeekClock(days_from=days_from)
+    return profile_distance(clock.slots_of(stamps), clock.slots_of(others))
 
 
 def test_hours_of_the_week():
@@ -104,6 +105,15 @@ def test_hours_of_the_week():
     assert apart(stamps[:0], stamps) is None
 
 
+def test_hours_of_local_clocks():
+    """Nine o'clock in Rome is one hour in winter and in summer, and two in UTC."""
+    winter = int(datetime(2024, 1, 1, 8, tzinfo=UTC).timestamp() * 1e6)
+    summer = int(datetime(2024, 7, 1, 7, tzinfo=UTC).timestamp() * 1e6)
+    stamps = np.array([winter, summer])
+    assert WeekClock("Europe/Rome").slots_of(stamps).tolist() == [9, 9]
+    assert WeekClock().slots_of(stamps).tolist() == [8, 7]
+
+
 def test_weekdays_in_the_zone_of_the_log():
     """Days begin at 23 o'clock UTC in winter and 22 in summer; both are one weekday, the next day
     is another.
@@ -116,7 +126,7 @@ def test_weekdays_in_the_zone_of_the_log():
     assert apart(mondays[:1], mondays[1:], epoch) == 0
     assert apart(mondays, tuesday, epoch) == 1
     log, other = log_of(["a"], [[BEGIN]]), log_of(["a"], [[BEGIN + timedelta(days=1)]])
-    found = compare_whole_logs(log, other, days_from=BEGIN)
+    found = compare_whole_logs(log, other, clock=WeekClock(days_from=BEGIN))
     assert (found.weekdays, found.hours_of_week) == (1, None)
 
 

@@ -220,10 +220,15 @@ def profile_curve(
     source: Ints,
     release: Ints,
     slots: int,
+    clocks: str = "UTC",
 ) -> ShareCurve:
-    """Events by hour of the week (``slots`` 168) or day of the week (7), from Monday on."""
+    """Events by hour of the week (``slots`` 168), by these ``clocks``, or day of the week (7), from
+    Monday on.
+    """
     marks = [(place / 7, day) for place, day in enumerate(_DAYS)]
-    what = "When events happen: hours of the week, UTC" if slots > 7 else "When events happen"
+    what = "When events happen"
+    if slots > 7:
+        what += f": hours of the week, {clocks}"
     return _curve(what, [source, release], slots, marks)
 
 

@@ -8,7 +8,7 @@ reading them voids the claims.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import cached_property, partial
 from typing import Any, Final, NamedTuple
 
@@ -39,7 +39,12 @@ from cloakwork.evaluation.times import (
     compare_times_of_batches,
     rewrites_only_times,
 )
-from cloakwork.evaluation.whole_log import WholeLogUtility, compare_whole_logs, time_curves
+from cloakwork.evaluation.whole_log import (
+    WeekClock,
+    WholeLogUtility,
+    compare_whole_logs,
+    time_curves,
+)
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog, LogHandle
 from cloakwork.log.sample import CaseSample, sampled_cases
 from cloakwork.plan.model import Plan, Step
@@ -297,7 +302,7 @@ def _curves(logs: ComparedLogs) -> Mapping[str, Any]:
     plan = logs.plan
     if plan is None or TIMESTAMPS not in plan.released or logs.columns[1]:
         return {}
-    return {"curves": time_curves(*logs.logs, days_from(plan.facts))}
+    return {"curves": time_curves(*logs.logs, week_clock(plan.facts))}
 
 
 def _learned(logs: ComparedLogs) -> Mapping[str, Any]:
@@ -392,7 +397,7 @@ def whole_log_utility(
         times=times,
         attributes=attributes,
         ranges=ranges,
-        days_from=days_from(plan.facts),
+        clock=week_clock(plan.facts),
     )
     if not any(step.lineage.generates for step in plan.steps):
         return found
@@ -431,7 +436,7 @@ def _written_by(plan: Plan) -> set[str]:
     return {name for step in plan.steps for name in step.lineage.writes}
 
 
-def days_from(facts: Facts) -> datetime | None:
-    """Where the declared grid is of whole days, the declared beginning of a day; else None."""
+def week_clock(facts: Facts) -> WeekClock:
+    """The declared clock; of days where the declared grid is of whole days."""
     whole_days = facts.grid % timedelta(days=1) == timedelta(0)
-    return facts.epoch if whole_days else None
+    return WeekClock(zone=facts.time_zone, days_from=facts.epoch if whole_days else None)

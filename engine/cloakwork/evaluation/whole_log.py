@@ -6,6 +6,7 @@ log outside any guarantee: for the internal report alone.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from cloakwork.base.arrays import Bools, Floats, Ints
+from cloakwork.base.clocks import ahead_of_utc
 from cloakwork.base.quantities import Frozen, figure
 from cloakwork.evaluation.control_flow import with_activity
 from cloakwork.evaluation.distances import (
@@ -89,7 +91,8 @@ class WholeLogUtility(Frozen):
     )
     hours_of_week: float | None = figure(
         "Hours of the week",
-        "Share of the events that lie in another hour of the week (UTC). 0 is best.",
+        "Share of the events that lie in another hour of the week, by the clocks of "
+        "assume.time_zone, else UTC. 0 is best.",
     )
     weekdays: float | None = figure(
         "Weekdays", "Share of the events that lie on another day of the week. 0 is best."
@@ -128,6 +131,36 @@ class WholeLogUtility(Frozen):
     contradicted: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class WeekClock:
+    """By which clock events are told apart over the week: that of ``zone`` (an IANA name; None:
+    UTC), by the hour. Where clocks show days only, ``days_from`` is the beginning of a day in the
+    log's own zone: then by the day, a time counting for the day whose beginning is nearest to it,
+    so that summer time moves none.
+    """
+
+    zone: str | None = None
+    days_from: datetime | None = None
+
+    @property
+    def slots(self) -> int:
+        """Hours of a week, or days."""
+        return 168 if self.days_from is None else 7
+
+    def slots_of(self, stamps: Ints) -> Ints:
+        """The slot of each time (microseconds since 1970), from Monday 0 o'clock: int64."""
+        if self.days_from is None:
+            ahead = 0 if self.zone is None else ahead_of_utc(stamps, self.zone)
+            return np.asarray(((stamps + ahead) // _HOUR + 24 * _MONDAY) % 168, np.int64)
+        begins = round(self.days_from.timestamp() * _SECOND)
+        # Half a day more, so that the nearest beginning of a day counts.
+        days = (stamps - begins + _DAY // 2) // _DAY
+        return np.asarray((days + self.days_from.weekday()) % 7, np.int64)
+
+
+UTC_CLOCK: Final = WeekClock()
+
+
 def compare_whole_logs(
     source: EventLog,
     release: EventLog,
@@ -135,22 +168,20 @@ def compare_whole_logs(
     times: bool = True,
     attributes: Sequence[str] = (),
     ranges: Mapping[str, tuple[float, float]] | None = None,
-    days_from: datetime | None = None,
+    clock: WeekClock = UTC_CLOCK,
 ) -> WholeLogUtility:
     """Every figure of ``release`` against ``source``; of ``times`` where both logs have them.
 
     ``attributes``: those to compare, by name; those of cases carry their prefix. ``ranges``: the
     declared range of numbers, by name, which is cut into bins; else the source's range is.
-    ``days_from``: where clocks show days only, the beginning of a day in the log's own zone: the
-    weekdays are compared, and not the hours of the week. A time counts for the day whose beginning
-    is nearest to it, so that summer time moves none.
+    ``clock``: by which the hours of the week are compared, or the weekdays.
 
     Events without an activity, and missing times, are left out.
     """
     source, release = with_activity(source), with_activity(release)
     found: dict[str, Any] = {}
     if times and all(TIMESTAMP in log.events.columns for log in (source, release)):
-        found |= _figures_of_times(_Timed(source), _Timed(release), days_from)
+        found |= _figures_of_times(_Timed(source), _Timed(release), clock)
     columns = [coded(source, release, name, (ranges or {}).get(name)) for name in attributes]
     usable = [column for column in columns if isinstance(column, CodedAttribute)]
     found |= attribute_figures(source, release, usable)
@@ -192,22 +223,10 @@ class _Timed:
         return rows[places], np.maximum(seconds, 0.0)
 
 
-def week_slots(stamps: Ints, days_from: datetime | None) -> Ints:
-    """The hour of the week of each time (microseconds since 1970), from Monday 0 o'clock UTC; the
-    day of the week where a day is the finest, see ``compare_whole_logs``.
-    """
-    if days_from is None:
-        return np.asarray((stamps // _HOUR + 24 * _MONDAY) % 168, np.int64)
-    begins = round(days_from.timestamp() * _SECOND)
-    # Half a day more, so that the nearest beginning of a day counts.
-    days = (stamps - begins + _DAY // 2) // _DAY
-    return np.asarray((days + days_from.weekday()) % 7, np.int64)
-
-
 def _figures_of_times(
     source: _Timed,
     release: _Timed,
-    days_from: datetime | None,
+    clock: WeekClock,
 ) -> dict[str, Any]:
     codes, labels = joint_codes(source.labels, release.labels)
     pairs, gaps = [], []
@@ -222,11 +241,11 @@ def _figures_of_times(
     before, after = np.split(pair_of, [len(pairs[0])])
     waits = [np.log10(1 + side["seconds"].to_numpy()) for side in gaps]
     apart = wasserstein((before, waits[0]), (after, waits[1]), len(found))
-    slots = [week_slots(side.stamps, days_from) for side in (source, release)]
-    profile = "hours_of_week" if days_from is None else "weekdays"
+    slots = [clock.slots_of(side.stamps) for side in (source, release)]
+    profile = "hours_of_week" if clock.days_from is None else "weekdays"
     return {
         "case_durations": duration_distance(source.durations(), release.durations()),
-        "curves": _curves(source, release, days_from),
+        "curves": _curves(source, release, clock),
         # The mean over the pairs that both logs have, weighted by the source's counts.
         "waiting_times": weighted_mean(apart, np.bincount(before, minlength=len(found))),
         profile: profile_distance(*slots),
@@ -237,25 +256,25 @@ def _figures_of_times(
 def time_curves(
     source: EventLog,
     release: EventLog,
-    days_from: datetime | None = None,
+    clock: WeekClock = UTC_CLOCK,
 ) -> tuple[ShareCurve, ...]:
     """How long cases take, and when events happen, in both logs; empty where one has no times.
-    ``days_from``: as in ``compare_whole_logs``.
+    ``clock``: as in ``compare_whole_logs``.
     """
     if any(TIMESTAMP not in log.events.columns for log in (source, release)):
         return ()
-    return _curves(_Timed(with_activity(source)), _Timed(with_activity(release)), days_from)
+    return _curves(_Timed(with_activity(source)), _Timed(with_activity(release)), clock)
 
 
 def _curves(
     source: _Timed,
     release: _Timed,
-    days_from: datetime | None,
+    clock: WeekClock,
 ) -> tuple[ShareCurve, ...]:
-    slots = [week_slots(side.stamps, days_from) for side in (source, release)]
+    slots = [clock.slots_of(side.stamps) for side in (source, release)]
     return (
         duration_curve(source.durations(), release.durations()),
-        profile_curve(slots[0], slots[1], 168 if days_from is None else 7),
+        profile_curve(slots[0], slots[1], clock.slots, clock.zone or "UTC"),
     )
 
 

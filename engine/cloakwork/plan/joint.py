@@ -253,7 +253,7 @@ def _considered_alone(
         mechanism = terms.catalogue[item.mechanism]
         if mechanism.serves_parts:
             continue
-        if any(each.kind == terms.goal.kind for each in mechanism.gives):
+        if any(each.kind == terms.goal.kind for each in mechanism.gives) and item.kind != "needs":
             reason = "its noise is not calibrated together with that on other columns"
             yield item.model_copy(update={"kind": "not_yet", "reason": reason})
         else:

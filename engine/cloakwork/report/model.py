@@ -372,7 +372,7 @@ def released_pictures(folder: Path, statement: Statement, plan: Plan) -> Release
     several files one is in memory at a time: times are then those of a sample of the cases.
     """
     from cloakwork.evaluation.control_flow import flow_graph
-    from cloakwork.evaluation.utility import SeenLog, days_from
+    from cloakwork.evaluation.utility import SeenLog, week_clock
     from cloakwork.evaluation.whole_log import time_curves
     from cloakwork.log.formats import read_log
     from cloakwork.log.formats.round_trip import FileParts
@@ -389,7 +389,7 @@ def released_pictures(folder: Path, statement: Statement, plan: Plan) -> Release
         seen = SeenLog.of(read(files[0]) if len(files) == 1 else FileParts(files, read))
         log = seen.sample.log
         graph = flow_graph(log, log, variants=(seen.variants, seen.variants))
-        curves = time_curves(log, log, days_from(plan.facts))
+        curves = time_curves(log, log, week_clock(plan.facts))
     except CloakworkError:
         return None
     # The same log stood on both sides; what would be the source's is emptied.

@@ -234,8 +234,8 @@ def _little(internal: "Internal", utility: Utility | None) -> Iterator[str]:
     durations = utility.whole_log.case_durations if utility.whole_log else None
     if durations is not None and durations > FEW_LEFT:
         yield (
-            "warning: how long cases take is hardly kept; a declared assume.longest_gap, more "
-            "cases, or fewer attributes help (docs: 'a log that is private as a whole')"
+            "warning: how long cases take is hardly kept; an assume.longest_gap as short as is "
+            "true, more cases, or fewer attributes help (docs: 'a log that is private as a whole')"
         )
     similarity = utility.relative_log_similarity
     if similarity is not None and similarity < FEW_LEFT:
