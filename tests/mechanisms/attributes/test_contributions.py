@@ -76,7 +76,8 @@ def test_a_case_weighs_one_in_each_group():
         LAYOUT.masses: SIDE_WEIGHT,
         LAYOUT.masses + 2: SIDE_WEIGHT,
         # Of role there are x, y, x and x; of code 7 and 1, which are not the same.
-        0: SIDE_WEIGHT,
+        0: SIDE_WEIGHT * 2 / 3,
+        1: SIDE_WEIGHT / 3,
         LAYOUT.follows(0): SIDE_WEIGHT / 3,
         LAYOUT.follows(0) + 1: SIDE_WEIGHT / 3,
         LAYOUT.follows(0) + 2: SIDE_WEIGHT / 3,

@@ -12,7 +12,12 @@ from cloakwork.kernel import Books, Cases, Gaussian, Kernel, NoisySums, vectors_
 from cloakwork.kernel.kernel import Measured
 from cloakwork.kernel.vectors import Sums
 from cloakwork.mechanisms.aggregates import CaseRows
-from cloakwork.mechanisms.attributes.contributions import SPREAD, UNIT_NORM, TableLayout
+from cloakwork.mechanisms.attributes.contributions import (
+    SIDE_WEIGHT,
+    SPREAD,
+    UNIT_NORM,
+    TableLayout,
+)
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
 from cloakwork.mechanisms.attributes.tables import (
     AROUND,
@@ -80,6 +85,8 @@ def test_a_gradient_is_what_a_case_has_less_what_is_expected_of_it() -> None:
     exact[2, role : role + 4] = np.array([0, 0, 0, 1 - 0.5]) * weights[0]
     exact[:, age : age + 3] = np.array([[0.5, 0, -0.5], [-0.5, 0, 0.5], [-0.5, 0, -0.5]])
     exact[:, age : age + 3] *= weights[1]
+    # The first and the last case change their role.
+    exact[[0, 2], 0] = SIDE_WEIGHT
     # Cases come in some order.
     same = np.abs(found[:, None] - exact[None]).max(axis=2) < 1e-4
     assert same.sum(axis=0).tolist() == same.sum(axis=1).tolist() == [1, 1, 1]
@@ -110,6 +117,9 @@ def test_a_step_without_noise_finds_the_counts_wherever_it_starts(share: float) 
     np.testing.assert_allclose(ages.values, [[1, 0, 1]], atol=0.1)
     np.testing.assert_allclose(roles.totals, [2, 1], atol=0.2)
     assert roles.sigma == pytest.approx(FINE / UNIT_NORM * 8 / LAYOUT.weight(0))
+    # Of three cases two change their role; nothing was known of it but noise of 1.
+    assert roles.changed == pytest.approx(2, abs=0.1)
+    assert roles.changed_sigma == pytest.approx(FINE / UNIT_NORM * 8 / SIDE_WEIGHT, rel=1e-3)
 
 
 def test_answers_are_weighted_by_how_precise_they_are() -> None:
@@ -204,4 +214,5 @@ def test_no_released_case_is_no_failure() -> None:
     tables = NoisyTables(layout, [(sums, FINE)], 1e-6)
     step = GradientStep.starting_at(shares, tables, none, FINE)
     assert step.norm == LEAST_NORM
-    assert len(step.gradients()(measured(ROWS).cases).case) == 0
+    # What is left to count is how often roles change.
+    assert set(step.gradients()(measured(ROWS).cases).code.tolist()) == {0}

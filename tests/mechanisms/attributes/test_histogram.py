@@ -258,6 +258,43 @@ def test_with_little_noise_the_release_is_like_the_log(mechanism):
     assert roles.agg(pl.col("role").n_unique())["role"].max() == 1
 
 
+WINDING = released_of(
+    [("register", "register", "treat", "pay"), ("pay", "treat", "treat", "register")],
+    np.array([60, 40]),
+)
+"""Cases whose order no case of the log has, with activities that come twice."""
+
+
+def most_values_of_a_case(mechanism, mu, seed):
+    """Of ``role``, a text, and ``cost``, a number, that never change within a case of the log; and
+    of ``score``, which does.
+    """
+    log = ordinary(400)
+    cost = pl.Series((log.case_of * 37 % 1000).astype(float))
+    made = enriched(with_events(log, cost=cost), reproducible(seed), mu, WINDING, mechanism)
+    by_case = made.events.with_columns(pl.Series("row", made.case_of)).group_by("row")
+    names = ("role", "cost", "score")
+    found = by_case.agg(pl.col(name).drop_nulls().n_unique() for name in names)
+    return tuple(found[name].max() for name in names)
+
+
+@BOTH
+@pytest.mark.parametrize("mu", [0.05, 0.3, 1.0, 5.0, 20.0])
+def test_what_never_changes_in_a_case_never_changes_in_a_released_one(mechanism, mu):
+    """However large the noise; what changes is seen to change where noise lets that show."""
+    for seed in range(3):
+        role, cost, score = most_values_of_a_case(mechanism, mu, seed)
+        assert role <= 1
+        assert cost <= 1
+        assert score > 1 or mu < 1
+
+
+def test_an_attribute_that_is_drawn_event_by_event_changes_in_a_case(monkeypatch):
+    """The broken twin takes no attribute for constant."""
+    monkeypatch.setattr(histogram, "with_copies", lambda drawn, cases: drawn)
+    assert most_values_of_a_case(STEP, 20.0, 0)[:2] > (1, 1)
+
+
 def test_a_step_finds_shares_that_are_nearer_than_those_of_tables_alone():
     """Where most cases have the usual value of each of many attributes, whose gradients are short:
     mean error of rare values over 24 attributes, at equal mu.

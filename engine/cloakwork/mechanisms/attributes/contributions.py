@@ -3,10 +3,10 @@
 In each group (an attribute and an activity) a case weighs 1, spread over its events of the
 activity: each that has a value counts at that value, and one without at none. Beside the values
 stand, with less weight, how many cases have each activity, how many of these have a value, and how
-often an attribute keeps the value that it had before in its case. The whole vector is divided by a
-norm that most cases lie within (``best_norm``), and the kernel clips it to Euclidean norm 1: one
-case more or less moves all tables together by at most that, however many events and attributes it
-has.
+often an attribute keeps the value that it had before in its case, or changes it. The whole vector
+is divided by a norm that most cases lie within (``best_norm``), and the kernel clips it to
+Euclidean norm 1: one case more or less moves all tables together by at most that, however many
+events and attributes it has.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ WHOLE: Final = Clip("l1", UNIT_NORM, 1)
 """A case counts for one, at one key."""
 
 SIDE_WEIGHT: Final = 0.5
-"""Of counts beside the values: cases with an activity, with a value, with a value kept."""
+"""Of counts beside the values: cases with an activity, with a value, with one kept or changed."""
 
 FEW_VALUES: Final = 10
 """So many values add up to their group's total well enough; of more, it is counted by itself."""
@@ -256,23 +256,28 @@ def _add_followed(
     codes: Ints,
     exact: Floats,
 ) -> None:
-    """Entries of one attribute of events: a case that has several values of it, and the share of
-    these, but the first, that are the one before, or that follow each value.
+    """Entries of one attribute of events, of a case that has several values of it: the share of
+    these, but the first, that are another one than before, and that are the same, or that follow
+    each value.
     """
-    rows = np.flatnonzero(codes >= 0)
-    # Two events with a value, one after the other in the same case.
-    later = np.flatnonzero(np.diff(case[rows]) == 0)
-    before = rows[later]
-    after = rows[later + 1]
-    weight = SIDE_WEIGHT * _shares(case[after])
-    found.add(case[after], np.full(len(after), 2 * place), weight)
-    # Of few values each pair is counted; else only whether the value stays.
+    before, after, share = followed(case, codes)
+    weight = SIDE_WEIGHT * share
+    is_same = exact[before] == exact[after]
+    found.add(case[after], 2 * place + is_same, weight)
+    # Of few values it is also counted which follows which.
     if layout.counts_follows(place):
         pair = codes[before] * layout.attributes[place].size + codes[after]
         found.add(case[after], layout.follows(place) + pair, weight)
-        return
-    same = np.flatnonzero(exact[before] == exact[after])
-    found.add(case[after][same], np.full(len(same), 2 * place + 1), weight[same])
+
+
+def followed(case: Ints, codes: Ints) -> tuple[Ints, Ints, Floats]:
+    """The rows of two events with a value, one after the other in the same case, and 1 over how
+    many such pairs the case has.
+    """
+    rows = np.flatnonzero(codes >= 0)
+    later = np.flatnonzero(np.diff(case[rows]) == 0)
+    after = rows[later + 1]
+    return rows[later], after, _shares(case[after])
 
 
 def _shares(group: Ints) -> Floats:

@@ -10,6 +10,7 @@ from typing import ClassVar, Final
 import numpy as np
 from pydantic import JsonValue, ValidationError
 
+from cloakwork.base.arrays import Floats
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.guarantees import Guarantee
@@ -75,9 +76,6 @@ FINER: Final = (300.0, 3000.0)
 USUAL_NORM: Final = 4.0
 """Where the noise hides all norms."""
 
-CONSTANT: Final = 0.95
-"""An attribute that keeps its value so often is taken to keep it always."""
-
 
 class AttributesHistogram(Mechanism[AttributesHistogramParams]):
     """Count with noise which values each attribute has, by activity, and give the released cases
@@ -85,8 +83,8 @@ class AttributesHistogram(Mechanism[AttributesHistogramParams]):
 
     One vector a case holds the tables of all attributes: per activity how many cases have a value,
     and which; for attributes of cases, one table each. It is clipped to a norm that a first noisy
-    answer finds: one at which noise and clipping together distort least. An attribute that nearly
-    always keeps its value within a case is drawn once a case; of others, as many values stay the
+    answer finds: one at which noise and clipping together distort least. An attribute that noise
+    does not show to change within cases is drawn once a case; of others, as many values stay the
     same from event to event as noise lets show. A third answer, tables of two attributes, says
     which attributes go together; where noise hides that, they are independent, and where it would
     hide all that there could be, the third answer is the first tables again. Where a policy says
@@ -242,9 +240,11 @@ class AttributesHistogram(Mechanism[AttributesHistogramParams]):
         )
         # Each attribute by itself; then those exchange values that belong together.
         drawn = []
-        for attribute, shares in zip(attributes, values, strict=True):
+        kept = []
+        for attribute, (counted, shares) in zip(attributes, values, strict=True):
             group = np.zeros(len(cases), np.int64) if attribute.is_of_cases else cases.codes
             drawn.append(draw_values(shares, group, randomness))
+            kept.append(counted.kept)
         edges = []
         if spare is not None and finds_pairs:
             # Classes go by how often each value was drawn.
@@ -269,8 +269,8 @@ class AttributesHistogram(Mechanism[AttributesHistogramParams]):
             if not attribute.is_of_cases:
                 rows = _kept_within_cases(
                     rows,
-                    tables,
-                    place,
+                    kept[place],
+                    tables.transitions(place),
                     cases,
                     randomness,
                 )
@@ -284,6 +284,8 @@ def _why(params: AttributesHistogramParams) -> str:
     drawn = "draws attributes from noisy counts of their values per activity"
     if params.step_sigma is not None:
         drawn += ", corrected by a gradient step under noise"
+    if not all(each.is_of_cases for each in params.attributes):
+        drawn += "; one that noise does not show to change within cases is drawn once a case"
     if params.selection is None:
         return drawn
     least = max(1, round(params.selection.least / UNIT_NORM))
@@ -332,9 +334,10 @@ def _measured_values(
     norm: float,
     again: float | None,
     cases: Cases,
-) -> tuple[NoisyTables, Iterator[ValueShares]]:
-    """The tables, and the values of each attribute with the noise taken out: by tables alone, or by
-    gradient steps from them. ``again``: noise that nothing else is asked with, if any.
+) -> tuple[NoisyTables, Iterator[tuple[Counted, ValueShares]]]:
+    """The tables, and what is counted of each attribute, as it is and with the noise taken out: by
+    tables alone, or by gradient steps from them. ``again``: noise that nothing else is asked with,
+    if any.
     """
     sigmas = [params.sigma]
     steps = []
@@ -354,20 +357,19 @@ def _measured_values(
     follows = np.bincount(pairs, minlength=labels * labels).reshape(labels, labels)
     events = np.bincount(cases.codes, minlength=labels)
     before = follows / np.maximum(events, 1)[:, None]
-    passed_on = [
-        np.zeros((1, 1)) if layout.attributes[place].is_of_cases else tables.kept(place) * before
-        for place in places
-    ]
 
-    def values_of(counted: Iterable[Counted]) -> Iterator[ValueShares]:
-        return map(fitted, counted, passed_on)
+    def values_of(counted: Iterable[Counted]) -> Iterator[tuple[Counted, ValueShares]]:
+        for each, attribute in zip(counted, layout.attributes, strict=True):
+            passed_on = np.zeros((1, 1)) if attribute.is_of_cases else each.kept * before
+            yield each, fitted(each, passed_on)
 
     # One after another, since an answer's noise is drawn when it is read.
     counted: Iterable[Counted] = map(tables.counted, places)
     # Each step starts from what all answers before it say.
     for sigma in steps:
         known = list(counted)
-        start = GradientStep.starting_at(list(values_of(known)), tables, cases, sigma)
+        shares = [each for _, each in values_of(known)]
+        start = GradientStep.starting_at(shares, tables, cases, sigma)
         counted = start.taken(kernel, known, sigma)
     return tables, values_of(counted)
 
@@ -392,16 +394,14 @@ def _find_forest(
 
 def _kept_within_cases(
     drawn: Drawn,
-    tables: NoisyTables,
-    place: int,
+    kept: float,
+    transitions: Floats | None,
     cases: Cases,
     randomness: Randomness,
 ) -> Drawn:
     """Values of which as many are the one before, or follow it, as the tables say."""
-    kept = tables.kept(place)
-    if kept >= CONSTANT:
+    if kept == 1:
         return with_copies(drawn, cases)
-    transitions = tables.transitions(place)
     if transitions is not None:
         return with_transitions(drawn, transitions, cases, randomness)
     # How often two values are the same that do not know of each other.

@@ -29,6 +29,7 @@ from cloakwork.mechanisms.attributes.contributions import (
     Contributions,
     TableLayout,
     best_norm,
+    followed,
     spread_over_events,
 )
 
@@ -117,6 +118,12 @@ PLAUSIBLE: Final = 2.5
 ROUNDS: Final = 3
 """How often groups learn from those before them: values travel so many steps further."""
 
+STANDS_OUT: Final = 3.0
+"""How many deviations of its noise a count must lie above nothing, to be believed."""
+
+CONSTANT: Final = 0.95
+"""An attribute that keeps its value so often is taken to keep it always."""
+
 _LEAST: Final = 1e-9
 
 
@@ -126,7 +133,9 @@ class Counted:
 
     ``values``: shape (groups, values), with noise of deviation ``sigma``. ``totals``: what each
     group's values add up to, shape (groups,), with noise of deviation ``total_sigma``; ``mass``:
-    how many cases have the group, with noise of deviation ``mass_sigma``.
+    how many cases have the group, with noise of deviation ``mass_sigma``. ``changed``, ``same``: in
+    how many cases a value that follows another is another, or the same, one of several counting for
+    its share, with noise of deviations ``changed_sigma`` and ``mass_sigma``.
     """
 
     values: Floats
@@ -135,6 +144,19 @@ class Counted:
     total_sigma: float
     mass: Floats
     mass_sigma: float
+    changed: float = 0.0
+    same: float = 0.0
+    changed_sigma: float = 1.0
+
+    @property
+    def kept(self) -> float:
+        """The share of values that are the one before in their case: 1 where noise does not show
+        that the attribute ever changes there, 0 where it hides that it stays.
+        """
+        both = self.changed + self.same
+        if self.changed < max(STANDS_OUT * self.changed_sigma, (1 - CONSTANT) * both):
+            return 1.0
+        return self.same / both if self.same > STANDS_OUT * self.mass_sigma else 0.0
 
     @property
     def present(self) -> Floats:
@@ -203,10 +225,6 @@ def independent(table: Floats) -> Floats:
     return np.outer(rows, columns) / max(float(rows.sum()), 1e-9)
 
 
-STANDS_OUT: Final = 3.0
-"""How many deviations of its noise a count must lie above nothing, to be believed."""
-
-
 class NoisyTables:
     """The noisy tables, in cases; ``step``: cases in a grid step.
 
@@ -263,6 +281,7 @@ class NoisyTables:
             variance = 1 / (1 / variance + 1 / side**2)
         # Behind the activities' masses stands that of all cases.
         first = layout.masses + (len(layout.labels) if attribute.is_of_cases else 0)
+        changed, same = self._at(2 * place, 2).tolist()
         return Counted(
             values=values,
             sigma=sigma,
@@ -270,6 +289,9 @@ class NoisyTables:
             total_sigma=float(np.sqrt(variance)),
             mass=self._at(first, groups),
             mass_sigma=side,
+            changed=changed,
+            same=same,
+            changed_sigma=side,
         )
 
     def masses(self) -> tuple[Floats, float]:
@@ -292,18 +314,6 @@ class NoisyTables:
         if along < STANDS_OUT * sigma:
             return 1.0
         return max(along / length, LEAST_SCALE)
-
-    def kept(self, place: int) -> float:
-        """The share of an attribute's values that are the one before; 0 where noise hides it."""
-        if self.layout.attributes[place].is_of_cases:
-            return 0.0
-        several, same = self._at(2 * place, 2).tolist()
-        if self.layout.counts_follows(place):
-            # The diagonal: values that follow themselves.
-            same = float(np.trace(self.followed(place)))
-        if min(several, same) < STANDS_OUT * self._side_sigma:
-            return 0.0
-        return min(float(same / several), 1.0)
 
     def followed(self, place: int) -> Floats:
         """How often each value (row) is followed by each, of an attribute of few."""
@@ -411,9 +421,19 @@ class GradientStep:
                 values.sum(axis=1),
                 noise * float(np.sqrt(max(size, 1))),
             )
+            # The same of how often values change.
+            grain = self.norm * self.scale / (UNIT_NORM * SIDE_WEIGHT)
+            changed, changed_sigma = _averaged(
+                np.array(known.changed),
+                known.changed_sigma,
+                np.asarray(answer.at(np.array([2 * place])) * grain, np.float64),
+                sigma * grain,
+            )
             corrected.append(
                 replace(
                     known,
+                    changed=float(changed[0]),
+                    changed_sigma=changed_sigma,
                     values=found,
                     sigma=deviation,
                     totals=totals,
@@ -423,7 +443,7 @@ class GradientStep:
         return corrected
 
     def gradients(self) -> Query:
-        """The gradient of each case, at the keys of the tables' values."""
+        """The gradient of each case, at the keys of the tables' values and of their changes."""
 
         def gradients(cases: Cases) -> Entries:
             own = Contributions()
@@ -455,6 +475,15 @@ class GradientStep:
                 # Less how often the tables expect it.
                 row, cell, expected = _usual_values(self.expected[place], groups)
                 usual.add(having[row], first + cell, -weight * expected)
+                if attribute.is_of_cases:
+                    continue
+                # Beside the gradient, how often the value changes within the case.
+                exact = attribute.exact(cases.columns[attribute.name], codes)
+                before, after, part = followed(cases.case_of, codes)
+                changed = exact[before] != exact[after]
+                after = after[changed]
+                key = np.full(len(after), 2 * place)
+                own.add(cases.case_of[after], key, SIDE_WEIGHT * part[changed])
             entries = Contributions(
                 own.case + usual.case,
                 own.code + usual.code,
