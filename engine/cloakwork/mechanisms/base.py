@@ -122,13 +122,15 @@ class PartOfGoal:
     They may tell no more of one unit than a normal number of deviation 1 that the unit moves by
     ``mu`` (Dong, Roth and Su 2022, definition 2.6), but for a probability of ``delta`` that
     thresholds may spend. ``replaced``: the cases and the order of their events are taken as known,
-    and neighbours differ by the values of one unit; else by one unit.
+    and neighbours differ by the values of one unit; else by one unit. ``beside``: all columns of
+    the goal, which may be measured, too; those of the parts before are released by then.
     """
 
     columns: tuple[str, ...]
     mu: float
     delta: float
     replaced: bool = False
+    beside: tuple[str, ...] = ()
 
 
 class Mechanism(ABC, Generic[P]):

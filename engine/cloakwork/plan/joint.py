@@ -88,8 +88,8 @@ class JointTerms:
 class Part:
     """Columns that one mechanism serves; ``goal``: as people cite this part of a goal.
 
-    ``mu_share``: of the total mu; ``delta``: what its thresholds may spend; ``replaced``: as of
-    ``PartOfGoal``.
+    ``mu_share``: of the total mu; ``delta``: what its thresholds may spend; ``replaced`` and
+    ``beside``: as of ``PartOfGoal``.
     """
 
     name: PartName
@@ -98,10 +98,11 @@ class Part:
     mu_share: float
     delta: float
     replaced: bool
+    beside: tuple[str, ...]
 
     def at(self, mu: float) -> PartOfGoal:
         """What a mechanism is asked to serve, at ``mu``."""
-        return PartOfGoal(self.columns, mu, self.delta, self.replaced)
+        return PartOfGoal(self.columns, mu, self.delta, self.replaced, self.beside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +215,7 @@ def _joint_parts(terms: JointTerms) -> tuple[Part, ...] | Cause:
             mu_share=(weights[name] / total) ** 0.5,
             delta=goal.delta * THRESHOLD_SHARES[name],
             replaced=goal.takes_columns_as_known(),
+            beside=goal.over,
         )
         for name, covered in columns.items()
     )

@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.engines.measured import measured_of
 from cloakwork.kernel import vectors_of
 from cloakwork.mechanisms.aggregates import CaseRows
@@ -22,7 +23,7 @@ from cloakwork.mechanisms.attributes.contributions import (
     tables_of,
 )
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
-from cloakwork.mechanisms.attributes.drawing import Classes, class_table, pairs_of
+from cloakwork.mechanisms.attributes.drawing import CaseClasses, Classes, class_table, pairs_of
 from cloakwork.noise import reproducible
 from cloakwork.testing.contract_logs import log_of
 
@@ -41,7 +42,7 @@ def cases_of(rows):
     log = replace(
         log, events=log.events.with_columns(role, code), cases=log.cases.with_columns(age)
     )
-    names = tuple(sorted(each.name for each in LAYOUT.attributes))
+    names = tuple(sorted([TIMESTAMPS, *(each.name for each in LAYOUT.attributes)]))
     return measured_of(CaseRows(names).of(log), reproducible(1)).cases
 
 
@@ -135,10 +136,15 @@ domain, outside of it, missing, and ties.
 """
 
 EVERY = tuple(class_table(each, np.ones(each.size)) for each in LAYOUT.attributes)
+RELEASED = CaseClasses(
+    ("a", "b"), np.array([1, 2, 5]), np.array([2, 1, 5]), np.array([1.5, 2.5]), np.array([1e6])
+)
+BESIDE = Classes(LAYOUT.attributes, EVERY, RELEASED)
 QUERIES = {
     "norms": (norms_of(LAYOUT), WHOLE),
     "tables, clipped": (tables_of(LAYOUT, 0.5), SPREAD),
     "tables": (tables_of(LAYOUT, 8.0), SPREAD),
+    "pairs beside cases": (pairs_of(BESIDE, BESIDE.pairs()), SPREAD),
     "pairs": (pairs_of(Classes(LAYOUT.attributes, EVERY), [(0, 1), (0, 2), (1, 2)]), SPREAD),
 }
 

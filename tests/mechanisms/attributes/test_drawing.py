@@ -7,14 +7,18 @@ import polars as pl
 import pytest
 
 from cloakwork.base.facts import Facts
+from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.base.naming import ACTIVITY, TIMESTAMP
 from cloakwork.engines.measured import measured_of
 from cloakwork.evaluation.one_mechanism import run_step
 from cloakwork.kernel import Cases, Randomness, vectors_of
+from cloakwork.kernel.cases import Column, Columns, NotGranted
 from cloakwork.mechanisms.aggregates import CaseRows
 from cloakwork.mechanisms.attributes.contributions import SPREAD, UNIT_NORM
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
 from cloakwork.mechanisms.attributes.drawing import (
     CLASSES,
+    CaseClasses,
     Classes,
     Drawn,
     Edge,
@@ -29,6 +33,7 @@ from cloakwork.mechanisms.attributes.drawing import (
     with_repeats,
     with_transitions,
 )
+from cloakwork.mechanisms.attributes.histogram import AttributesRegression
 from cloakwork.mechanisms.attributes.tables import ValueShares
 from cloakwork.mechanisms.base import PartOfGoal
 from cloakwork.noise import reproducible
@@ -131,7 +136,7 @@ def test_a_forest_has_the_pairs_that_stand_out_most_and_no_circle():
     noise = np.random.default_rng(3)
     pairs = [(0, 1), (0, 2), (1, 2), (2, 3)]
     noisy = np.array([table(0.9), table(0.3), table(0.8), table(0.0)])
-    edges = forest(pairs, noisy + noise.normal(0, 2, noisy.shape), 2.0)
+    edges = forest(pairs, noisy + noise.normal(0, 2, noisy.shape), 2.0, 4)
     assert {frozenset((edge.parent, edge.child)) for edge in edges} == {
         frozenset((0, 1)),
         frozenset((1, 2)),
@@ -143,7 +148,84 @@ def test_a_forest_has_the_pairs_that_stand_out_most_and_no_circle():
 def test_noise_alone_is_no_structure(seed):
     noisy = np.random.default_rng(seed).normal(0, 50, (6, CLASSES, CLASSES))
     pairs = [(one, other) for other in range(4) for one in range(other)]
-    assert forest(pairs, noisy, 50.0) == []
+    assert forest(pairs, noisy, 50.0, 4) == []
+
+
+def test_what_cases_have_already_is_nobodys_child_and_an_attribute_goes_with_one_of_it():
+    """Places 2 and 3 are known of each case: two of them would be a circle."""
+    pairs = [(0, 1), (0, 2), (0, 3), (1, 2)]
+    noisy = np.array([table(0.8), table(0.9), table(0.7), table(0.6)])
+    found = forest(pairs, noisy, 0.1, 2)
+    assert [(edge.parent, edge.child) for edge in found] == [(2, 0), (0, 1)]
+
+
+def test_classes_of_cases():
+    """Ends, lengths and durations in a few classes; 0 where a case has none of it."""
+    cases = Cases.of([("a", "b"), ("a",), (), ("a", "z", "b")], ("a", "b", "z"))
+    times = Column.of_times(
+        np.array([5, 65, 7, 0, 1, 2]), np.array([False, False, False, True, True, True])
+    )
+    timed = replace(cases, columns=Columns({TIMESTAMPS: times}))
+    found = CaseClasses.of_released(timed, timed=True)
+    assert found.count == 4
+    first, last, lengths, durations = (each.tolist() for each in found.of(timed))
+    assert first == [1, 1, 0, 1]
+    assert last == [1, 2, 0, 1]
+    assert sorted({*lengths} - {0}) == [1, 3, 5] or lengths[1] < lengths[0] < lengths[3]
+    assert lengths[2] == 0
+    # Of a case whose times are missing nothing is known; of one time, that it takes no time.
+    assert durations[0] > durations[1] > 0
+    assert durations[2:] == [0, 0]
+    # Activities that no released case begins with are one class, and so are those that none has.
+    other = replace(timed, alphabet=("new", "b", "z"))
+    assert found.of(other)[0].tolist() == [CLASSES - 1, CLASSES - 1, 0, CLASSES - 1]
+    with pytest.raises(NotGranted):
+        found.of(cases)
+    nothing = CaseClasses.of_released(Cases.of([], ()), timed=False)
+    assert [each.max() < CLASSES for each in nothing.of(cases)] == [True] * 3
+
+
+def slow_where_large(cases, seed):
+    """A log in which a case takes as many minutes as its amount, and ends by it."""
+    random = np.random.default_rng(seed)
+    amount = np.minimum(np.exp(random.normal(6, 1, cases)), 9999.0)
+    log = log_of([("a", "b", "large" if each > 900 else "small") for each in amount.tolist()])
+    place = np.tile(np.arange(3), cases)
+    begin = random.integers(0, 10**7, cases)[log.case_of] * 10**6
+    minutes = place * amount[log.case_of] / 2 * np.exp(random.normal(0, 0.2, len(place)))
+    times = pl.Series(begin + (minutes * 60e6).astype(np.int64)).cast(pl.Datetime("us", "UTC"))
+    return replace(
+        log,
+        events=log.events.with_columns(times.alias(TIMESTAMP)),
+        cases=log.cases.with_columns(pl.Series("case:amount", amount)),
+    )
+
+
+@pytest.mark.parametrize("timed", [True, False])
+def test_large_amounts_take_longer_in_the_release_as_well(timed):
+    """Where times are part of the goal; the broken twin does not measure them."""
+    beside = (CONTROL_FLOW, TIMESTAMPS, "case:amount") if timed else ()
+    facts = Facts(ranges={"case:amount": (0.0, 10_000.0)})
+    mechanism = AttributesRegression()
+    part = PartOfGoal(("case:amount",), 0.5, 0.0, beside=beside)
+    params = mechanism.offer_part(part, facts, {}).params
+    lineage = mechanism.step(params, facts).lineage
+    assert (TIMESTAMPS in lineage.measures, TIMESTAMPS in lineage.reads) == (timed, timed)
+    released = slow_where_large(2000, 2)
+    # That cases end by their amount tells of it, too: the twin is shown cases that all end alike.
+    released = replace(
+        released,
+        cases=released.cases.drop("case:amount"),
+        events=released.events.with_columns(pl.lit("b").alias(ACTIVITY)),
+    )
+    log, noise = slow_where_large(2000, 1), reproducible(5)
+    made = run_step(mechanism, params, log, noise, facts, released=released)
+    times = made.events[TIMESTAMP].dt.timestamp("us").to_numpy()
+    durations = times[made.offsets[1:] - 1] - times[made.offsets[:-1]]
+    amount = made.cases["case:amount"].fill_null(0).to_numpy()
+    ranks = [np.argsort(np.argsort(each)) for each in (durations, amount)]
+    together = np.corrcoef(*ranks)[0, 1]
+    assert together > 0.6 if timed else abs(together) < 0.15
 
 
 def test_tables_are_raked_to_their_margins():

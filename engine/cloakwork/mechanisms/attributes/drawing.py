@@ -2,10 +2,11 @@
 rounding, in random places; an attribute that keeps its value within a case keeps it.
 
 Which attributes belong together: a forest of pairs, by noisy two-way tables. A table has the first
-value that a case has of each of two attributes, in a few classes. Pairs whose table stands out of
-its noise most, and which close no circle, become the forest. First values are then exchanged
-between cases, within the events of one activity, until pairs of the forest are together as often as
-their tables say: no value's own frequency changes.
+value that a case has of each of two attributes, in a few classes; or of one, beside what the
+released case has already: its first and its last activity, how many events it has, how long it
+takes. Pairs whose table stands out of its noise most, and which close no circle, become the forest.
+First values are then exchanged between cases, within the events of one activity, until pairs of the
+forest are together as often as their tables say: no value's own frequency changes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -192,17 +193,103 @@ def exchanged(
 
 
 @dataclass(frozen=True, slots=True)
+class CaseClasses:
+    """Classes of what released cases have before their attributes are drawn: of each activity of
+    ``labels`` as the ``first`` and as the ``last`` one, and behind them of all others, int64; and
+    where classes of ``lengths`` and of ``durations`` (None: not granted) begin, ascending.
+    """
+
+    labels: tuple[str, ...]
+    first: Ints
+    last: Ints
+    lengths: Floats
+    durations: Floats | None
+
+    @classmethod
+    def of_released(cls, cases: Cases, *, timed: bool) -> "CaseClasses":
+        """Classes of about as many of these cases each."""
+        ends = _ends(cases, cases.alphabet)
+        shares = (np.bincount(end[end >= 0], minlength=len(cases.alphabet)) for end in ends)
+        # In place of none stands the class of all other activities.
+        first, last = (_by_frequency(share.astype(np.float64)) for share in shares)
+        durations = _inner_quantiles(_durations(cases)) if timed else None
+        return cls(
+            cases.alphabet,
+            first,
+            last,
+            _inner_quantiles(cases.lengths.astype(np.float64)),
+            durations,
+        )
+
+    @property
+    def count(self) -> int:
+        """Of how many things there are classes."""
+        return 3 + (self.durations is not None)
+
+    def of(self, cases: Cases) -> list[Ints]:
+        """Of each of them the class of each case: int64, shape (cases,); 0 where it has none."""
+        empty = cases.lengths == 0
+        first, last = _ends(cases, self.labels)
+        numbers = [(cases.lengths.astype(np.float64), self.lengths)]
+        if self.durations is not None:
+            numbers.append((_durations(cases), self.durations))
+        found = [self.first[first], self.last[last]]
+        for values, begins in numbers:
+            place = 1 + np.searchsorted(begins, values, side="right")
+            found.append(np.where(np.isnan(values), 0, place))
+        return [np.where(empty, 0, each).astype(np.int64) for each in found]
+
+
+def _ends(cases: Cases, labels: Sequence[str]) -> tuple[Ints, Ints]:
+    """The places in ``labels`` of each case's first and last activity; -1 where it has none."""
+    codes = np.append(cases.coded(labels), -1)
+    is_empty = cases.lengths == 0
+    first = np.where(is_empty, -1, cases.offsets[:-1])
+    last = np.where(is_empty, -1, cases.offsets[1:] - 1)
+    return codes[first], codes[last]
+
+
+def _durations(cases: Cases) -> Floats:
+    """From the earliest to the latest time of each case: microseconds; NaN where it has none."""
+    times = cases.times
+    rows = np.flatnonzero(~times.is_missing)
+    case = cases.case_of[rows]
+    begins = np.flatnonzero(np.diff(case, prepend=-1))
+    found = np.full(len(cases), np.nan)
+    if len(begins):
+        values = times.values[rows].astype(np.float64)
+        longest = np.maximum.reduceat(values, begins) - np.minimum.reduceat(values, begins)
+        found[case[begins]] = longest
+    return found
+
+
+def _inner_quantiles(values: Floats) -> Floats:
+    """Where classes of about as many values each begin, but for the first."""
+    known = values[~np.isnan(values)]
+    shares = np.arange(1, CLASSES - 1) / (CLASSES - 1)
+    return np.quantile(known, shares) if len(known) else np.zeros(0)
+
+
+@dataclass(frozen=True, slots=True)
 class Classes:
     """For each attribute the class of each of its values, and last that of none: int64, shape
-    (values + 1,).
+    (values + 1,); and those of ``cases``, whose places come behind the attributes'.
     """
 
     attributes: tuple[MeasuredAttribute, ...]
     tables: tuple[Ints, ...]
+    cases: CaseClasses | None = None
 
     def of(self, place: int, codes: Ints) -> Ints:
         """The classes of values of one attribute."""
         return self.tables[place][codes]
+
+    def pairs(self) -> list[tuple[int, int]]:
+        """The places of each two attributes, and of each attribute and what cases have else."""
+        count = len(self.attributes)
+        found = [(one, other) for other in range(count) for one in range(other)]
+        beside = 0 if self.cases is None else self.cases.count
+        return found + [(one, count + other) for other in range(beside) for one in range(count)]
 
 
 def class_table(attribute: MeasuredAttribute, shares: Floats) -> Ints:
@@ -221,10 +308,16 @@ def class_table(attribute: MeasuredAttribute, shares: Floats) -> Ints:
         middle = np.cumsum(shares) - shares / 2
         found = np.clip(most * middle / total, 0, most - 1).astype(np.int64)
     else:
-        # By rank of frequency: all beyond the most frequent share the last class.
-        rank = np.argsort(np.argsort(-shares, kind="stable"), kind="stable")
-        found = np.minimum(rank, most - 1)
+        return np.append(_by_frequency(shares)[:-1], 0)
     return np.append(found + 1, 0)
+
+
+def _by_frequency(shares: Floats) -> Ints:
+    """The class of each of these values, and last that of all others: the most frequent each have
+    one, and all beyond share the last with the others.
+    """
+    rank = np.argsort(np.argsort(-shares, kind="stable"), kind="stable")
+    return np.append(np.minimum(rank + 1, CLASSES - 1), CLASSES - 1).astype(np.int64)
 
 
 def first_rows(cases: Cases, codes: Ints) -> Ints:
@@ -256,6 +349,8 @@ def pairs_of(classes: Classes, pairs: Sequence[tuple[int, int]]) -> Query:
         for place, attribute in enumerate(classes.attributes):
             codes = attribute.codes(cases.columns[attribute.name])
             found.append(classes.of(place, first_values(attribute, cases, codes)))
+        if classes.cases is not None:
+            found += classes.cases.of(cases)
         keys = [
             (pair * CLASSES + found[one]) * CLASSES + found[other]
             for pair, (one, other) in enumerate(pairs)
@@ -269,21 +364,20 @@ def pairs_of(classes: Classes, pairs: Sequence[tuple[int, int]]) -> Query:
 
 
 def may_stand_out(
-    attributes: int,
+    tables: int,
     cases: float,
     sigma: float,
 ) -> bool:
-    """Whether the tables of two attributes could stand out of noise of deviation ``sigma`` on a
-    case's whole vector, in a log of so many cases.
+    """Whether so many tables of pairs could stand out of noise of deviation ``sigma`` on a case's
+    whole vector, in a log of so many cases.
     """
-    tables = min(attributes * (attributes - 1) // 2, MOST_PAIRS)
-    of_a_count = sigma * np.sqrt(tables)
-    return bool(_NOISE_ALONE * of_a_count * CLASSES**2 < _MOST_APART * cases)
+    of_a_count = sigma * np.sqrt(min(tables, MOST_PAIRS))
+    return bool(tables and _NOISE_ALONE * of_a_count * CLASSES**2 < _MOST_APART * cases)
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """Attributes ``parent`` and ``child`` (places), and how often their classes are together:
+    """Places ``parent`` and ``child`` (an attribute), and how often their classes are together:
     ``table``, float64, shape (CLASSES, CLASSES), the parent's first.
     """
 
@@ -296,17 +390,19 @@ def forest(
     pairs: Sequence[tuple[int, int]],
     noisy: Floats,
     sigma: float,
+    attributes: int,
 ) -> list[Edge]:
     """The pairs that belong together most, without circles; each parent comes before its children.
 
-    ``noisy``: shape (pairs, CLASSES, CLASSES), in cases, with noise of deviation ``sigma``.
+    ``noisy``: shape (pairs, CLASSES, CLASSES), in cases, with noise of deviation ``sigma``. Places
+    from ``attributes`` on are known of each case, so they are one tree from the beginning.
     """
     expected = [independent(table) for table in noisy]
     apart = np.array([np.abs(noisy[pair] - guess).sum() for pair, guess in enumerate(expected)])
     # What noise alone would add up to over all cells of a table, with a margin.
     least = STANDS_OUT * _NOISE_ALONE * sigma * CLASSES**2
     # The tree that each place is in, by one of its places; the furthest apart are joined first.
-    tree_of = {place: place for pair in pairs for place in pair}
+    tree_of = {place: min(place, attributes) for pair in pairs for place in pair}
     tables: dict[tuple[int, int], Floats] = {}
     for pair in np.argsort(-apart, kind="stable").tolist():
         one, other = (tree_of[place] for place in pairs[pair])
@@ -316,13 +412,13 @@ def forest(
         tree_of = {place: other if tree == one else tree for place, tree in tree_of.items()}
         guess = np.maximum(expected[pair], 1e-6)
         tables[pairs[pair]] = expected_beside(noisy[pair], guess, sigma)
-    return _from_roots(tables)
+    return _from_roots(tables, {place for place in tree_of if place >= attributes})
 
 
-def _from_roots(tables: dict[tuple[int, int], Floats]) -> list[Edge]:
-    """The edges, each from a place that was reached before."""
+def _from_roots(tables: dict[tuple[int, int], Floats], known: set[int]) -> list[Edge]:
+    """The edges, each from a place that is known or was reached before."""
     left = dict(tables)
-    reached = set[int]()
+    reached = set(known)
     found = list[Edge]()
     while left:
         # Go on from a place that was reached; else begin another tree.
@@ -363,10 +459,16 @@ def with_pairs(
     that they go with those of its parent as often as its table says.
     """
     found = list(columns)
+    count = len(classes.attributes)
+    of_cases = [] if classes.cases is None else classes.cases.of(cases)
     for edge in edges:
-        parent = classes.attributes[edge.parent]
         child = classes.attributes[edge.child]
-        of_parent = classes.of(edge.parent, first_values(parent, cases, found[edge.parent].codes))
+        if edge.parent >= count:
+            of_parent = of_cases[edge.parent - count]
+        else:
+            parent = classes.attributes[edge.parent]
+            known = first_values(parent, cases, found[edge.parent].codes)
+            of_parent = classes.of(edge.parent, known)
         codes = found[edge.child].codes.copy()
         # Attributes of cases are exchanged freely, those of events within one activity.
         if child.is_of_cases:

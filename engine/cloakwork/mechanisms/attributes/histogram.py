@@ -2,6 +2,7 @@
 the same with a regression's gradient step from them.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -29,6 +30,7 @@ from cloakwork.mechanisms.attributes.domains import UNIT, MeasuredAttribute
 from cloakwork.mechanisms.attributes.drawing import (
     CLASSES,
     MOST_PAIRS,
+    CaseClasses,
     Classes,
     Drawn,
     Edge,
@@ -85,9 +87,10 @@ class AttributesHistogram(Mechanism[AttributesHistogramParams]):
     and which; for attributes of cases, one table each. It is clipped to a norm that a first noisy
     answer finds: one at which noise and clipping together distort least. An attribute that noise
     does not show to change within cases is drawn once a case; of others, as many values stay the
-    same from event to event as noise lets show. A third answer, tables of two attributes, says
-    which attributes go together; where noise hides that, they are independent, and where it would
-    hide all that there could be, the third answer is the first tables again. Where a policy says
+    same from event to event as noise lets show. A third answer, tables of two attributes, and of
+    one beside the case's first and last activity, length and duration, says what goes together;
+    where noise hides that, attributes are independent, and where it would hide all that there could
+    be, the third answer is the first tables again. Where a policy says
     ``find_values``, the values of an attribute are found first: those that enough cases have.
 
     Values outside of the declared domain count as missing, numbers outside of the declared range as
@@ -114,8 +117,8 @@ class AttributesHistogram(Mechanism[AttributesHistogramParams]):
         "For units of at most m cases (unbounded neighbours): the numbers of cases by class of "
         "norm move by at most m, and, for whatever norm they make one choose, the tables of all "
         "attributes together by at most m (L2), a case's vector having norm at most 1; so do, for "
-        "whatever classes, the tables of two attributes, or, where noise would hide these, all "
-        "tables again; and, for each attribute whose values are "
+        "whatever classes, the tables of pairs, in each of which a case has one cell, or, where "
+        "noise would hide these, all tables again; and, for each attribute whose values are "
         "found, the sums that they are found by; given the control flow (bounded neighbours), "
         "other values of a unit move each by at most the root of 2 times that, since no number "
         "is negative. Discrete Gaussian noise on all of them composes adaptively; a value that "
@@ -187,18 +190,21 @@ class AttributesHistogram(Mechanism[AttributesHistogramParams]):
         if finds and part.delta <= 0:
             return Refusal("misconfigured", "to find values takes a delta above 0")
         params = calibrated(measured, facts.unit.max_cases, part, chosen)
+        params = params.model_copy(update={"timed": TIMESTAMPS in part.beside})
         return Offer(params, _why(params))
 
     def step(self, params: AttributesHistogramParams, facts: Facts) -> EnrichStep:
         """Measures the attributes by activity, for the released control flow: noise on the classes
         of norms, on all tables together, on those of pairs, and on a gradient step where there is
-        one. Whose events they are is measured as well, unless it is taken as known.
+        one. Durations are measured, too, where the goal covers times. Whose events they are is
+        measured as well, unless it is taken as known.
         """
         names = frozenset(attribute.name for attribute in params.attributes)
+        times = frozenset({TIMESTAMPS} if params.timed else ())
         return EnrichStep(
             lineage=Lineage(
-                measures=names if params.replaced else names | {CONTROL_FLOW},
-                reads=frozenset({CONTROL_FLOW}),
+                measures=names | times | (frozenset() if params.replaced else {CONTROL_FLOW}),
+                reads=frozenset({CONTROL_FLOW}) | times,
                 writes=names,
                 enriches=True,
             ),
@@ -228,8 +234,10 @@ class AttributesHistogram(Mechanism[AttributesHistogramParams]):
         attributes = layout.attributes
         # What noise would hide is not asked; the same noise tells more of the values.
         spare = params.structure_sigma
-        finds_pairs = spare is not None and may_stand_out(len(attributes), count, spare / UNIT_NORM)
-        again = None if finds_pairs else spare
+        beside, pairs = None, 0
+        if spare is not None:
+            beside, pairs = _asked_of_pairs(params, cases, count)
+        again = None if pairs else spare
         tables, values = _measured_values(
             params,
             kernel,
@@ -246,14 +254,14 @@ class AttributesHistogram(Mechanism[AttributesHistogramParams]):
             drawn.append(draw_values(shares, group, randomness))
             kept.append(counted.kept)
         edges = []
-        if spare is not None and finds_pairs:
+        if spare is not None and pairs:
             # Classes go by how often each value was drawn.
             by_class = []
             for attribute, rows in zip(attributes, drawn, strict=True):
                 known = rows.codes[rows.codes >= 0]
                 times = np.bincount(known, minlength=attribute.size).astype(np.float64)
                 by_class.append(class_table(attribute, times))
-            classes = Classes(attributes, tuple(by_class))
+            classes = Classes(attributes, tuple(by_class), beside)
             edges = _find_forest(spare, kernel, classes)
             drawn = with_pairs(
                 drawn,
@@ -374,13 +382,30 @@ def _measured_values(
     return tables, values_of(counted)
 
 
+def _asked_of_pairs(
+    params: AttributesHistogramParams,
+    cases: Cases,
+    count: float,
+) -> tuple[CaseClasses | None, int]:
+    """What else released cases have that attributes may go with, and how many pairs are asked for:
+    those of attributes alone where more would drown, and none where these would, too.
+    """
+    sigma = (params.structure_sigma or math.inf) / UNIT_NORM
+    attributes = len(params.attributes)
+    of_attributes = attributes * (attributes - 1) // 2
+    found = CaseClasses.of_released(cases, timed=params.timed)
+    pairs = of_attributes + attributes * found.count
+    if may_stand_out(pairs, count, sigma):
+        return found, pairs
+    return None, of_attributes * may_stand_out(of_attributes, count, sigma)
+
+
 def _find_forest(
     sigma: float,
     kernel: Kernel,
     classes: Classes,
 ) -> list[Edge]:
-    count = len(classes.attributes)
-    pairs = [(one, other) for other in range(count) for one in range(other)]
+    pairs = classes.pairs()
     # More pairs than can be counted well: a random choice, which reads nothing of the log.
     if len(pairs) > MOST_PAIRS:
         chosen = kernel.randomness.permutation(len(pairs))[:MOST_PAIRS]
@@ -389,7 +414,8 @@ def _find_forest(
     # A case weighs one over the root of the number of tables in each.
     step = np.sqrt(len(pairs)) / UNIT_NORM
     noisy = answer.at(np.arange(len(pairs) * CLASSES**2)) * step
-    return forest(pairs, noisy.reshape(len(pairs), CLASSES, CLASSES), sigma * step)
+    tables = noisy.reshape(len(pairs), CLASSES, CLASSES)
+    return forest(pairs, tables, sigma * step, len(classes.attributes))
 
 
 def _kept_within_cases(

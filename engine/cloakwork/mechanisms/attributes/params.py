@@ -194,6 +194,7 @@ class AttributesHistogramParams(Frozen):
     ``max_cases``: cases of a unit. ``replaced``: what moves the answers is not a unit more or less,
     but other values of one. ``selection``: for each attribute whose values are found.
     ``step_sigma``: of attributes/regression, on the gradient step that follows the tables.
+    ``timed``: whether durations are measured, and released cases have times already.
     """
 
     attributes: tuple[MeasuredAttribute, ...]
@@ -207,6 +208,8 @@ class AttributesHistogramParams(Frozen):
     step_sigma: Annotated[
         Annotated[Number, Field(gt=0)] | None, Field(exclude_if=lambda sigma: sigma is None)
     ] = None
+
+    timed: Annotated[bool, Field(exclude_if=lambda timed: not timed)] = False
 
     @property
     def values_sigma(self) -> float:
@@ -238,7 +241,7 @@ def calibrated(
 
     found = sum(attribute.found is not None for attribute in attributes)
     # The budget is in mu squared, which adds up over Gaussian answers; shares are parts of it.
-    of_pairs = options.structure_share if len(attributes) > 1 else 0.0
+    of_pairs = options.structure_share
     of_both = 1 - options.norms_share - of_pairs
     of_selection = of_both * options.selection_share if found else 0.0
     of_tables = of_both - of_selection
