@@ -187,12 +187,16 @@ def test_the_flow_cannot_be_known_and_hidden(over):
         policy(goal={"over": over})
 
 
-def test_every_event_of_a_release_is_drawn():
+@pytest.mark.parametrize("form", ["histogram", "regression"])
+def test_every_event_of_a_release_is_drawn(form):
     """Inserted or not: none lacks a time, no time is the source's, and all lie where the policy
-    says.
+    says. By name in either form: a plan that charges gradients of changed values as those of
+    present ones is refused when it runs.
     """
     goal = {"over": ["timestamps", "case:age", "department"]}
-    plan = make_plan(policy(goal=goal, attributes=AGE | WARD))
+    named = {"prefer": [f"timestamps/{form}", f"attributes/{form}"]}
+    plan = make_plan(policy(goal=goal, attributes=AGE | WARD, mechanisms=named))
+    assert mechanisms(plan) == [f"timestamps/{form}", f"attributes/{form}"]
     log = read_log(HOSPITAL)
     release = Run(plan=plan, noise=reproducible(3)).release(log, None)
     released = release.log

@@ -17,7 +17,7 @@ from cloakwork.guarantees import KAnonymity
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.kanon import employees
-from cloakwork.mechanisms.kanon.employees import Employees, EmployeesParams
+from cloakwork.mechanisms.kanon.employees import Employees, EmployeesParams, PerformedCases
 from cloakwork.noise import reproducible
 from cloakwork.plan.planner import make_plan
 from cloakwork.policy.model import Policy
@@ -152,6 +152,14 @@ def test_events_of_nobody_count_neither_for_nor_against() -> None:
     diluted: Cases = [[("a", "Amy")]] * 3 + [[("a", None)]] * 30
     released = run(log_with(diluted), 2)
     assert released.events[RESOURCE].to_list() == [None] * 30
+
+
+def test_what_was_inserted_before_nobody_performed() -> None:
+    """Its value is copied from an event that somebody else performed."""
+    log = log_with([[("a", "Amy"), ("b", "Ben")]])
+    before = replace(log, inserted=np.array([False, True]))
+    (found,) = PerformedCases(RESOURCE).of(before)["employees"].to_list()
+    assert found == ["Amy", None]
 
 
 def test_an_empty_log_has_an_empty_release() -> None:
