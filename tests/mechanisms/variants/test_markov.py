@@ -1,6 +1,7 @@
 """variants/markov: which activities it selects, its cost, what one case adds, what is released."""
 
 import random
+import re
 from collections import Counter
 
 import numpy as np
@@ -8,12 +9,14 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
 from cloakwork.accounting.events import cost
 from cloakwork.accounting.leaf_events import leaves_of
 from cloakwork.base.arrays import Ints
 from cloakwork.base.costs import Composed, DiscreteGaussian, DiscreteLaplace, Repeated
-from cloakwork.base.facts import Facts
+from cloakwork.base.facts import Facts, Unit
+from cloakwork.base.records import BY_CHANCE
 from cloakwork.engines.measured import measured_of
 from cloakwork.errors import PlanUnsound
 from cloakwork.guarantees import DifferentialPrivacy
@@ -23,6 +26,8 @@ from cloakwork.mechanisms.base import Offer, PartOfGoal
 from cloakwork.mechanisms.variants.markov import VariantMarkov
 from cloakwork.mechanisms.variants.markov_params import (
     MOST_CELLS,
+    SHARES,
+    SHARES_OF_FEW,
     SPREAD,
     UNIT_NORM,
     MarkovParams,
@@ -89,6 +94,68 @@ def test_what_is_asked_is_what_the_event_lists(facts: Facts) -> None:
         for event in (recorded, VariantMarkov().step(offer.params, facts).event)
     )
     assert spent == charged
+
+
+@pytest.mark.parametrize("mu", [3e-4, 3e-3, 0.03])
+@pytest.mark.parametrize("cases", [0, 1, 300])
+def test_in_a_whole_log_with_declared_activities_no_release_is_empty(mu: float, cases: int) -> None:
+    """However little there is to spend; and nothing is made of anything but declared labels."""
+    offer = part_of(mu, Facts(alphabet=tuple("abcd")))
+    rows = pl.DataFrame(
+        {"variant": [list("abc")] * cases, "cases": [1] * cases}, schema=ROWS.schema
+    )
+    for seed in range(6):
+        found = release(VariantMarkov(), offer.params, rows, reproducible(seed))
+        assert found.table["cases"].sum() > 0
+        assert {label for variant in found.table["variant"] for label in variant} <= set("abcd")
+
+
+def test_a_chain_of_noise_alone_is_not_drawn_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is the release then taken for one that follows the log."""
+    offer = part_of(3e-4, Facts(alphabet=tuple("abcdefghijklmn")))
+    none = pl.DataFrame(schema=ROWS.schema)
+
+    def by_chance() -> int:
+        found = [release(VariantMarkov(), offer.params, none, reproducible(n)) for n in range(12)]
+        return sum(bool(each.internal.get(BY_CHANCE)) for each in found)
+
+    assert by_chance() >= 10
+    monkeypatch.setattr("cloakwork.mechanisms.variants.markov.LEAST_START", 0.0)
+    assert by_chance() <= 7
+
+
+def part_of(mu: float, facts: Facts, **options: JsonValue) -> Offer[MarkovParams]:
+    offer = VariantMarkov().offer_part(PartOfGoal(("control-flow",), mu, 1e-6), facts, options)
+    assert isinstance(offer, Offer)
+    return offer
+
+
+def test_where_few_variants_would_be_released_more_is_spent_on_steps() -> None:
+    """By the noise and the cases of a unit, which are public; what the policy sets goes first."""
+
+    def on_frequent(offer: Offer[MarkovParams]) -> float:
+        squares = [1 / sigma**2 for sigma in offer.params.sigmas]
+        return squares[0] / sum(squares)
+
+    facts = Facts(alphabet=("a", "b"))
+    several = facts.model_copy(update={"unit": Unit(attribute="case:owner", max_cases=5)})
+    assert on_frequent(part_of(0.16, facts)) == pytest.approx(SHARES[0])
+    assert on_frequent(part_of(0.14, facts)) == pytest.approx(SHARES_OF_FEW[0])
+    assert on_frequent(part_of(0.16, several)) == pytest.approx(SHARES_OF_FEW[0])
+    assert on_frequent(part_of(0.14, facts, shares=[*SHARES])) == pytest.approx(SHARES[0])
+
+
+def test_the_plan_of_a_whole_log_says_how_little_shows() -> None:
+    """From declared facts alone, and only where it is little."""
+    facts = Facts(alphabet=("a", "b"), units_at_most=5000)
+    assert "so much noise" not in part_of(0.2, facts).why
+    few = part_of(0.1, facts).why
+    assert re.search(r"a variant needs about 1\d\d cases to be released, so more is spent", few)
+    assert "LITTLE" not in few
+    little = part_of(0.001, facts).why
+    assert "of 5,000 cases hardly a step shows then, and the release says LITTLE more" in little
+    undeclared = part_of(0.1, Facts()).why
+    assert "the release may be empty: declare assume.alphabet" in undeclared
 
 
 def test_with_little_noise_frequent_variants_and_their_numbers_stay() -> None:

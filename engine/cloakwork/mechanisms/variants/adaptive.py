@@ -29,7 +29,11 @@ from cloakwork.mechanisms.steps import Measurement
 from cloakwork.mechanisms.variants.accuracy import DEFAULT_CASES
 from cloakwork.mechanisms.variants.chain import MOST_CASES
 from cloakwork.mechanisms.variants.family import VariantRelease
-from cloakwork.mechanisms.variants.markov import VariantMarkov, cases_by_chance
+from cloakwork.mechanisms.variants.markov import (
+    VariantMarkov,
+    cases_by_chance,
+    what_steps_show,
+)
 from cloakwork.mechanisms.variants.markov_params import SHARES_OF_ALL, UNIT_NORM, MarkovParams
 from cloakwork.mechanisms.variants.threshold import (
     ThresholdParams,
@@ -51,9 +55,6 @@ LEAST_SIGNIFICANCE: Final = 8.0
 """How large (tail / cases) (tail / sigma) must be for a model of the tail to pay; ``tail``: the
 cases outside frequent variants, ``sigma``: the model's noise on a step.
 """
-
-SEEN_STEP: Final = 5.0
-"""How many deviations of the noise on a step a log must have cases, for steps to show."""
 
 CLEAR_LOG: Final = 10.0
 """How many times that scale all layers must hold, for frequent variants to show in the last one."""
@@ -258,19 +259,8 @@ def _what_if_nothing_shows(params: AdaptiveParams, facts: Facts) -> str:
             f"what no {params.tau:,} cases or so share may be lost, and the release be empty: "
             "declare assume.alphabet, and it is never"
         )
-    # By how much the number of cases, and that of cases with a step, may be off.
-    off = [params.of_all.sigmas[place] / UNIT_NORM for place in (1, 3)]
-    said = (
-        "where no variant is frequent, draws cases from counts of steps: their number off by "
-        f"about {off[0]:,.0f}, cases with a step by about {off[1]:,.0f}"
-    )
-    cases = facts.units_at_most or DEFAULT_CASES
-    if off[1] * SEEN_STEP < cases:
-        return said
-    known = f"of {cases:,} cases" if facts.units_at_most else f"of {cases:,} cases, say,"
-    return (
-        f"{said}; {known} hardly a step shows then, and the release says LITTLE more than which "
-        "activities are declared"
+    return "where no variant is frequent, draws cases from counts of steps: " + what_steps_show(
+        params.of_all, facts
     )
 
 

@@ -19,6 +19,7 @@ from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Cases, Gaussian, Kernel, vectors_of
 from cloakwork.mechanisms.base import Offer, Options, PartOfGoal, Refusal, Theorem
 from cloakwork.mechanisms.steps import Measurement
+from cloakwork.mechanisms.variants.accuracy import DEFAULT_CASES
 from cloakwork.mechanisms.variants.chain import (
     MOST_CASES,
     Context,
@@ -35,9 +36,12 @@ from cloakwork.mechanisms.variants.chain import (
 )
 from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork.mechanisms.variants.markov_params import (
+    FEW_BELOW,
     LONGEST,
     MOST_CELLS,
     SELECTION_SHARE,
+    SHARES,
+    SHARES_OF_FEW,
     SPREAD,
     UNIT_NORM,
     WHOLE,
@@ -65,6 +69,14 @@ PENALTIES: Final = (1.5, 0.7, 0.7)
 KNOWN: Final = 5.0
 """Sigmas of a longer context's noise that its mass must have, for its own continuations to be
 counted.
+"""
+
+SEEN_STEP: Final = 5.0
+"""How many deviations of the noise on a step a log must have cases, for steps to show."""
+
+LEAST_START: Final = 0.5
+"""Sigmas of the noise on a step that what is believed of first steps must have together, for steps
+to be known at all: less is noise, and a chain of noise goes in circles.
 """
 
 MOST_CONTEXTS: Final = 4096
@@ -126,8 +138,8 @@ class VariantMarkov(VariantRelease[MarkovParams]):
     options: ClassVar[Mapping[str, str]] = {
         "sharpness": "from 1 to 4: 1 draws steps with the shares measured, more makes frequent "
         "steps more frequent (1.4)",
-        "shares": "five numbers, how the budget is split over frequent variants, the number of "
-        "other cases, and steps after one, two and three others",
+        "shares": "six numbers, how the budget is split over frequent variants, the number of "
+        "other cases, their lengths, and steps after one, two and three others",
     }
     serves_parts: ClassVar[bool] = True
     summary: ClassVar[str] = (
@@ -161,7 +173,12 @@ class VariantMarkov(VariantRelease[MarkovParams]):
         chosen = MarkovOptions.model_validate(options)
         target = Cost(epsilon=goal.epsilon, delta=goal.delta)
         declared = facts.alphabet is not None
-        noise = calibrate_markov(target, facts.unit.max_cases, chosen.shares, declared)
+        noise = calibrate_markov(
+            target,
+            facts.unit.max_cases,
+            chosen.shares or SHARES,
+            declared,
+        )
         return _offered(target, noise, facts, chosen)
 
     def meet_part(
@@ -171,23 +188,26 @@ class VariantMarkov(VariantRelease[MarkovParams]):
         options: Options,
     ) -> Offer[MarkovParams] | Refusal:
         """Noise that a unit moves by ``mu`` deviations over all tables, shared out as ``SHARES``
-        says, and thresholds that spend ``delta``.
+        says, or ``SHARES_OF_FEW``, and thresholds that spend ``delta``.
         """
         from cloakwork.accounting.gaussians import epsilon_of_normal
 
         chosen = MarkovOptions.model_validate(options)
         declared = facts.alphabet is not None
+        # How much noise there is, is public: the log has no say in what is asked of it.
+        is_coarse = part.mu < FEW_BELOW * facts.unit.max_cases
         noise = markov_part(
             part.mu,
             part.delta,
             facts.unit.max_cases,
-            chosen.shares,
+            chosen.shares or (SHARES_OF_FEW if is_coarse else SHARES),
             declared,
         )
         # The target that these would meet by themselves.
         in_all = part.delta / SELECTION_SHARE
         target = Cost(epsilon=epsilon_of_normal(part.mu, in_all - part.delta), delta=in_all)
-        return _offered(target, noise, facts, chosen)
+        offer = _offered(target, noise, facts, chosen)
+        return Offer(offer.params, offer.why + _of_few(offer.params, facts)) if is_coarse else offer
 
     def event(self, params: MarkovParams, facts: Facts) -> PrivacyEvent:
         """Noise on six tables, and the chance that a variant of one unit alone passes the
@@ -334,6 +354,33 @@ def _offered(
     return Offer(params, why)
 
 
+def _of_few(params: MarkovParams, facts: Facts) -> str:
+    """What so much noise that few variants are released means, and what is made of it."""
+    tau = params.tau / UNIT_NORM
+    said = f"; with so much noise a variant needs about {tau:,.0f} cases to be released"
+    if params.alphabet is None:
+        return f"{said}, and the release may be empty: declare assume.alphabet, and it is never"
+    steps = what_steps_show(params, facts)
+    return f"{said}, so more is spent on the steps that other cases are drawn from: {steps}"
+
+
+def what_steps_show(params: MarkovParams, facts: Facts) -> str:
+    """By how much cases that are drawn from counts of steps may be off, and what is left of them
+    where no step shows, by declared facts.
+    """
+    # The number of cases, and that of cases with a step.
+    off = [params.sigmas[place] / UNIT_NORM for place in (1, 3)]
+    said = f"their number off by about {off[0]:,.0f}, cases with a step by about {off[1]:,.0f}"
+    cases = facts.units_at_most or DEFAULT_CASES
+    if off[1] * SEEN_STEP < cases:
+        return said
+    known = f"of {cases:,} cases" if facts.units_at_most else f"of {cases:,} cases, say,"
+    return (
+        f"{said}; {known} hardly a step shows then, and the release says LITTLE more than which "
+        "activities are declared"
+    )
+
+
 def _generate_variants(
     others: Kernel,
     alphabet: Sequence[str],
@@ -356,7 +403,7 @@ def _generate_variants(
     # The chain from noisy steps.
     rows = _measure_transitions(others, len(alphabet), prior * count, params)
     # Nothing stands out of the noise: beside frequent variants no case is made.
-    is_unknown = rows[(0,)].sum() <= 0
+    is_unknown = rows[(0,)].sum() <= LEAST_START * params.sigmas[3]
     if not count or (is_unknown and not alone):
         return [], False
     if is_unknown:

@@ -144,6 +144,14 @@ alone (``benchmarks/variants/synthetic.py``).
 SHARES_OF_ALL: Final = (0.001, 0.05, 0.1, 0.5, 0.25, 0.099)
 """The same where no variant is frequent enough to be released: nothing is spent on these."""
 
+SHARES_OF_FEW: Final = (0.2, 0.04, 0.08, 0.4, 0.2, 0.08)
+"""The same beside other columns where noise is so much that few variants are released."""
+
+FEW_BELOW: Final = 0.15
+"""Noise is so much where one case moves all tables together by fewer deviations: a variant then
+needs about 60 cases to be released (epsilon .5 for a whole log, and less).
+"""
+
 LABELS_BUDGET: Final = 0.25
 """The part of the budget for selecting activities, where none are declared; the others get what it
 leaves.
@@ -180,12 +188,13 @@ class MarkovOptions(BaseModel):
     """``sharpness``: 1 draws steps with the shares they were measured with; more makes frequent
     steps more frequent.
 
-    ``shares``: how the budget is split, as ``SHARES`` lists it; scaled to add up to 1.
+    ``shares``: how the budget is split, as ``SHARES`` lists it; scaled to add up to 1. None: as
+    ``SHARES`` says, or ``SHARES_OF_FEW``.
     """
 
     model_config = {"extra": "forbid", "frozen": True}
     sharpness: Annotated[float, Field(ge=1, le=4, allow_inf_nan=False)] = SHARPNESS
-    shares: tuple[Share, Share, Share, Share, Share, Share] = SHARES
+    shares: tuple[Share, Share, Share, Share, Share, Share] | None = None
 
 
 class MarkovParams(Frozen):
