@@ -11,13 +11,14 @@ from cloakwork.base.facts import UNIX_EPOCH
 from cloakwork.kernel import Randomness
 from cloakwork.kernel.perturb import Grid
 from cloakwork.mechanisms.timestamps import drawing as sampled_times
+from cloakwork.mechanisms.timestamps import hours
 from cloakwork.mechanisms.timestamps.bins import Clock, LogBins
 from cloakwork.mechanisms.timestamps.drawing import (
     ManyDraws,
-    at_usual_hours,
     distributions,
     meet_totals,
 )
+from cloakwork.mechanisms.timestamps.hours import LONGER, at_usual_hours
 from cloakwork.mechanisms.timestamps.regression import ALIKE, durations_by_rank
 from cloakwork.noise import reproducible
 
@@ -124,18 +125,68 @@ def distance(one, other, pair):
     )
 
 
-def test_events_move_to_usual_hours_within_their_week_and_keep_their_order():
-    rng = np.random.default_rng(6)
-    steps = np.sort(MONDAY + rng.integers(0, 50 * WEEK, 5000))
-    weights = np.zeros(168)
-    for day in range(5):
-        weights[day * 24 + 9 : day * 24 + 17] = 1
-    heads = np.ones(5000, np.bool_)
-    moved = at_usual_hours(steps, heads, weights, SECONDS, draws())
-    assert (np.diff(moved) >= 0).all()
-    assert np.abs(moved - steps).max() < WEEK
-    found = np.bincount(SECONDS.slot(moved), minlength=168) / 5000
-    assert np.abs(found - weights / 40).sum() < 0.05
+def week_of(rng, days, of_day, cases=4000):
+    """Cases of four events over a year that start in the working week, gaps of minutes to days; and
+    where in the week the events of another such log lie.
+    """
+    start = MONDAY + WEEK * rng.integers(0, 50, cases) + DAY * rng.integers(0, 5, cases)
+    starts = start + HOUR * rng.integers(9, 17, cases)
+    gaps = np.rint(10 ** rng.uniform(2, 5.5, 3 * cases)).astype(np.int64)
+    weights = np.zeros((7, 24))
+    weights[days, of_day] = 1
+    return starts, gaps, np.full(cases, 4), weights.ravel() / weights.sum()
+
+
+def slots_off(steps, weights):
+    found = np.bincount(SECONDS.slot(steps), minlength=168) / len(steps)
+    return np.abs(found - weights).sum() / 2
+
+
+def test_events_get_to_usual_hours_while_starts_stay_and_gaps_about(monkeypatch):
+    working = slice(0, 5), slice(8, 20)
+    starts, gaps, lengths, weights = week_of(np.random.default_rng(6), *working)
+    moved = at_usual_hours(starts, gaps, lengths, weights, SECONDS, draws()).reshape(-1, 4)
+    assert sorted(moved[:, 0]) == sorted(starts)
+    found = np.diff(moved, axis=1).ravel()
+    assert (np.abs(found - gaps) <= LONGER * gaps + 1).all()
+    monkeypatch.setattr(hours, "TURNS", 0)
+    as_drawn = at_usual_hours(starts, gaps, lengths, weights, SECONDS, draws())
+    assert (np.diff(as_drawn.reshape(-1, 4), axis=1).ravel() == gaps).all()
+    assert slots_off(moved.ravel(), weights) < 0.4 * slots_off(as_drawn, weights)
+
+
+def test_cases_change_starts_where_gaps_leave_no_choice():
+    """Of two events each, in pairs a night apart, and by day: the gaps say who starts when."""
+    rng = np.random.default_rng(7)
+    days = MONDAY + DAY * rng.integers(0, 700, 2000)
+    starts = days + HOUR * np.repeat([8, 20], 1000)
+    gaps = rng.permutation(np.repeat([0, 12 * 3600], 1000))
+    weights = np.zeros((7, 24))
+    weights[:, 8] = 3
+    weights[:, 20] = 1
+    moved = at_usual_hours(
+        starts,
+        gaps,
+        np.full(2000, 2),
+        weights.ravel() / weights.sum(),
+        SECONDS,
+        draws(),
+    ).reshape(-1, 2)
+    assert sorted(moved[:, 0]) == sorted(starts)
+    begins = SECONDS.slot(moved[:, 0]) % 24
+    assert ((begins == 20) == (moved[:, 1] - moved[:, 0] > 6 * 3600)).mean() > 0.9
+
+
+@pytest.mark.parametrize("lengths", [[1], [1, 1, 1], [3], [2, 1]])
+def test_few_events_have_times_at_any_hours(lengths):
+    lengths = np.array(lengths)
+    gaps = np.full(lengths.sum() - len(lengths), 5)
+    weights = np.full(168, 1 / 168)
+    starts = np.arange(len(lengths)) * 86_400
+    moved = at_usual_hours(starts, gaps, lengths, weights, SECONDS, draws())
+    assert len(moved) == lengths.sum()
+    firsts = np.cumsum(lengths) - lengths
+    assert sorted(moved[firsts]) == sorted(starts)
 
 
 RANKED = LogBins.up_to(1_000_000, 16)

@@ -96,7 +96,7 @@ class Clock:
         """Of a step of the grid."""
         return self.grid.step // timedelta(microseconds=1)
 
-    def _ahead(self, instants: Ints) -> Ints:
+    def ahead(self, instants: Ints) -> Ints:
         """By how much local time is ahead of UTC at ``instants``; all three in microseconds."""
         if self.zone is None:
             offset = self.grid.epoch.utcoffset() or timedelta()
@@ -116,7 +116,7 @@ class Clock:
     def local(self, steps: Ints) -> Ints:
         """Microseconds since 1970-01-01 00:00, by the local clock."""
         instants = self.grid.microseconds(steps)
-        return instants + self._ahead(instants)
+        return instants + self.ahead(instants)
 
     def steps(self, local: Ints) -> Ints:
         """The first step of the grid that is not before a local time. Of one that a clock shows
@@ -125,8 +125,8 @@ class Clock:
         local = np.asarray(local)
         epoch = int(self.grid.microseconds(np.zeros(1, np.int64))[0])
         # Twice: what clocks are ahead by may be otherwise at the first guess.
-        guess = local - self._ahead(local)
-        instants = local - self._ahead(guess)
+        guess = local - self.ahead(local)
+        instants = local - self.ahead(guess)
         # Rounded up: the quotient of the negative, rounded down.
         return -((epoch - instants) // self.microseconds)
 

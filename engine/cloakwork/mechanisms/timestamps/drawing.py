@@ -4,14 +4,13 @@ times for released cases, drawn from distributions of starts, gaps, totals and h
 
 import math
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
 
-from cloakwork.base.arrays import Bools, Floats, Ints
+from cloakwork.base.arrays import Floats, Ints
 from cloakwork.kernel import Randomness
-from cloakwork.mechanisms.timestamps.bins import DAY, MONDAY, WEEK, Clock, LogBins
+from cloakwork.mechanisms.timestamps.bins import DAY, WEEK, Clock, LogBins
 
 BELIEVED: Final = 2.5
 """Sigmas by which a part must differ from what is expected, at least, to be believed in full; more,
@@ -271,84 +270,6 @@ def start_steps(
     spread = clock.slot_width if clock.hours > 1 else 0
     inside = np.floor(draws.fractions(size) * spread).astype(np.int64)
     return clock.steps(day * DAY + hour * clock.slot_width + inside)
-
-
-def at_usual_hours(
-    steps: Ints,
-    is_head: Bools,
-    weights: Floats,
-    clock: Clock,
-    draws: ManyDraws,
-) -> Ints:
-    """Times moved so that they follow ``weights`` of the slots of a week; int64.
-
-    Each event of ``is_head`` is moved within its week; others keep their distance from the one
-    before them. The map from the hours that events have to those that they should have is monotone
-    (optimal transport on a line), so moved events keep their order.
-    """
-    heads = np.flatnonzero(is_head)
-    if not len(heads) or weights.sum() <= 0:
-        return steps
-    width = clock.slot_width
-    found = np.bincount(clock.slot(steps[heads]), minlength=clock.slots).astype(np.float64)
-    intended = weights * (found.sum() / weights.sum())
-    # The week is cut where least takes place, so that the line loses little of the circle.
-    cut = int(np.argmin(_around(found, clock.hours) + _around(intended, clock.hours)))
-    origin = MONDAY + cut * width
-    week, inside = np.divmod(clock.local(steps[heads]) - origin, WEEK)
-    if clock.hours == 1:
-        # Events of one day go to several, if need be.
-        inside = inside + draws.fractions(len(inside)) * width
-    # From the mass before each event to the place before which as much is intended.
-    edges = np.arange(clock.slots + 1, dtype=np.float64) * width
-    have = np.concatenate([[0], np.cumsum(np.roll(found, -cut))])
-    want = np.concatenate([[0], np.cumsum(np.roll(intended, -cut))])
-    moved = _inverse(np.interp(inside, edges, have), want, edges)
-    target = origin + week * WEEK + np.floor(moved).astype(np.int64)
-    # A clock of days knows no hours: back to the beginning of the day.
-    if clock.hours == 1:
-        target -= (target - MONDAY) % DAY
-    new = clock.steps(target)
-    head_of = np.cumsum(is_head) - 1
-    return np.asarray(new[head_of] + (steps - steps[heads][head_of]))
-
-
-def _around(mass: Floats, hours: int) -> Floats:
-    """The mass of each slot and its neighbours."""
-    reach = 3 if hours > 1 else 0
-    return np.asarray(sum(np.roll(mass, shift) for shift in range(-reach, reach + 1)))
-
-
-def _inverse(
-    reached: Floats,
-    bounds: Floats,
-    edges: Floats,
-) -> Floats:
-    """Where rising ``bounds`` at ``edges`` reach each value; empty slots are passed over."""
-    place = np.searchsorted(bounds, reached, side="right") - 1
-    place = np.clip(place, 0, len(edges) - 2)
-    width = bounds[place + 1] - bounds[place]
-    part = np.where(width > 0, (reached - bounds[place]) / np.where(width > 0, width, 1), 0)
-    inside = np.clip(part, 0, 0.999999)
-    return edges[place] + inside * (edges[place + 1] - edges[place])
-
-
-def in_order(steps: Ints, offsets: Ints) -> Ints:
-    """Each time no earlier than those before it in its case."""
-    if not len(steps):
-        return steps
-    case = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    # A distance between cases that no time reaches makes one running maximum serve all.
-    low = steps.min()
-    apart = int(steps.max() - low) + 1
-    if apart * len(offsets) < 1 << 62:
-        shift = case * apart
-        return np.asarray(np.maximum.accumulate(steps - low + shift) - shift + low)
-    # Case by case, where that would overflow.
-    found = steps.copy()
-    for start, stop in pairwise(offsets.tolist()):
-        found[start:stop] = np.maximum.accumulate(found[start:stop])
-    return found
 
 
 def sums_in_cases(values: Ints, offsets: Ints) -> Ints:

@@ -25,20 +25,18 @@ from cloakwork.mechanisms.base import (
     Theorem,
 )
 from cloakwork.mechanisms.steps import Enrichment, EnrichStep, Times
-from cloakwork.mechanisms.timestamps.bins import HOUR, Clock, LogBins
+from cloakwork.mechanisms.timestamps.bins import Clock, LogBins
 from cloakwork.mechanisms.timestamps.completion import READABLE
 from cloakwork.mechanisms.timestamps.drawing import (
     TOLERANCE,
     ManyDraws,
-    at_usual_hours,
-    by_rank,
     distributions,
-    in_order,
     meet_totals,
     moved_by_weeks,
     start_steps,
     sums_in_cases,
 )
+from cloakwork.mechanisms.timestamps.hours import at_usual_hours
 from cloakwork.mechanisms.timestamps.tables import (
     CLIPS,
     UNIT_NORM,
@@ -73,8 +71,7 @@ DIFFERS: Final[Mapping[TableName, float]] = {
     "hours": 0.05,
 }
 """By how much a distribution usually differs from the one that it is shrunk to, in standard
-deviations of a coin. Numbers here were chosen on synthetic logs; that gaps change
-places (``AGAIN``) was tried on real ones, too.
+deviations of a coin. Numbers here were chosen on synthetic logs.
 """
 
 EVEN: Final = 0.05
@@ -101,14 +98,6 @@ a case are in.
 
 SPREAD_OUT: Final = 1.0
 """The same of the hours of events."""
-
-SNAPPED: Final = HOUR // 2
-"""An event that lies so long behind the one before it has hours of its own."""
-
-AGAIN: Final = 1
-"""How often gaps that usual hours have changed are made those that were drawn, by rank, and events
-are moved to usual hours again.
-"""
 
 PERIODS: Final = 40
 """Of a window, at most; ten times as many of the century in which one is looked for."""
@@ -185,36 +174,17 @@ class ModelledTimes:
         gaps = self._meet_totals(drawn, pair)
         starts = self._draw_starts()
         hours = self._usual_hours()
-        steps = self._steps_at_hours(starts, gaps, hours)
-        # Moving events to usual hours changes gaps: those that were drawn are dealt anew, by rank.
-        for _ in range(AGAIN):
-            gaps_now = np.diff(steps)[self.followers - 1]
-            moved = by_rank(gaps, pair, gaps_now, self.draws)
-            steps = self._steps_at_hours(steps[self.firsts], moved, hours)
-        return self._as_declared(steps)
-
-    def _steps_at_hours(
-        self,
-        starts: Ints,
-        gaps: Ints,
-        hours: Floats,
-    ) -> Ints:
-        """The times that starts and gaps say, moved to the usual ``hours``."""
-        parts = np.zeros(len(self.cases.codes), np.int64)
-        parts[self.firsts] = starts
-        parts[self.followers] = gaps
-        # What lies well behind the event before it has hours of its own.
-        moves = parts * self.clock.microseconds >= SNAPPED
-        moves[self.firsts] = True
-        steps = sums_in_cases(parts, self.cases.offsets)
-        steps = at_usual_hours(
-            steps,
-            moves,
-            hours,
-            self.clock,
-            self.draws,
+        lengths = self.cases.lengths[self.rows]
+        return self._as_declared(
+            at_usual_hours(
+                starts,
+                gaps,
+                lengths,
+                hours,
+                self.clock,
+                self.draws,
+            )
         )
-        return in_order(steps, self.cases.offsets)
 
     def _as_declared(self, steps: Ints) -> Ints:
         """The times, moved such that cases start in the window and no gap is above the longest."""
@@ -536,10 +506,10 @@ class TimestampHistogram(GivesTimes[HistogramParams]):
     each 13 weeks. Without a declared longest gap it is the length of the window, a year at least.
 
     Of these, times are drawn: a start and gaps for each case; the gaps are then scaled so that the
-    durations of cases follow (6), the longest by gaps getting the longest duration; events that
-    lie half an hour behind the one before are moved within their week so that (5) holds. Times
-    never descend in a case, and lie on the grid; cases start in the window, and no gap is above
-    the longest: what noise and usual hours have moved outside is moved inside, by whole weeks.
+    durations of cases follow (6), the longest by gaps getting the longest duration; cases change
+    starts, and gaps become somewhat longer or shorter, so that (5) about holds. Times never descend
+    in a case, and lie on the grid; cases start in the window, and no gap is above the longest: what
+    has come to lie outside is moved inside, by whole weeks.
 
     **Sensitivity.** The kernel scales the vector of a case to norm 1 (L2), towards zero, in each
     table: whatever a case looks like, and however long it is, it moves a table by at most 1, a unit

@@ -1,0 +1,99 @@
+"""Cases at usual hours of the week, by local search."""
+
+from typing import Final
+
+import numpy as np
+
+from cloakwork.base.arrays import Floats, Ints
+from cloakwork.mechanisms.timestamps.bins import DAY, MONDAY, WEEK, Clock
+from cloakwork.mechanisms.timestamps.drawing import ManyDraws, sums_in_cases
+
+TURNS: Final = 300
+"""Of the search, at most; in every third one cases change starts."""
+
+NEAR: Final = 0.002
+"""The search ends where no more of the events than this lie in other slots than they should."""
+
+LONGER: Final = 0.3
+"""How much longer or shorter a gap may become, as a part of it: about a bin of regressions."""
+
+ALIKE: Final = 0.2
+"""How far slots count alike, where little takes place."""
+
+
+def at_usual_hours(
+    starts: Ints,
+    gaps: Ints,
+    lengths: Ints,
+    weights: Floats,
+    clock: Clock,
+    draws: ManyDraws,
+) -> Ints:
+    """The times of all events, case by case, about as ``weights`` of the slots of a week say:
+    int64, steps of the grid.
+
+    ``starts`` and ``lengths``: of each case, which has events; ``gaps``: before each of the other
+    events; steps, int64. In turns, two cases each change starts, or each case makes one of its gaps
+    somewhat longer or shorter than it was drawn. What brings slots nearer to ``weights`` is kept.
+    So starts stay those that were drawn, and gaps about.
+
+    Each change is judged by itself, and all of them together may go too far: of those that help, a
+    random part is made, such that the sum of squares is least.
+    """
+    cases = np.arange(len(lengths))
+    case = np.repeat(cases, lengths)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    drawn = np.zeros(len(case), np.int64)
+    drawn[np.diff(case, prepend=-1) == 0] = gaps
+    begin, gap = starts, drawn
+    # Clocks change twice a year: what they are ahead by is looked up by the day.
+    instants = clock.grid.microseconds(begin[case] + sums_in_cases(gap, offsets))
+    first, last = int(instants.min() // DAY), int(instants.max() // DAY)
+    ahead = clock.ahead(np.arange(first, last + 1) * DAY) - MONDAY
+
+    def slots(begin: Ints, gap: Ints) -> Ints:
+        """Those of all events."""
+        instants = clock.grid.microseconds(begin[case] + sums_in_cases(gap, offsets))
+        day = np.clip(instants // DAY, first, last) - first
+        return np.asarray((instants + ahead[day]) % WEEK // clock.slot_width)
+
+    slot = slots(begin, gap)
+    intended = weights * (len(case) / weights.sum())
+    # What is off counts the more, the less is intended.
+    worth = 1 / (intended + ALIKE * len(case) / clock.slots)
+    for turn in range(TURNS):
+        excess = np.bincount(slot, minlength=clock.slots) - intended
+        if np.abs(excess).sum() <= 2 * NEAR * len(case):
+            break
+        begins, trial, together = begin, gap, cases
+        if turn % 3 == 0:
+            # Two by two; of an odd number, the last one is left over.
+            one, other = np.split(draws.randomness.permutation(len(cases) // 2 * 2), 2)
+            mate = cases.copy()
+            mate[one], mate[other] = other, one
+            begins = begin[mate]
+            together = np.minimum(cases, mate)
+        else:
+            # A case of one event has its first one chosen, whose gap stays 0.
+            place = np.ceil(draws.fractions(len(cases)) * (lengths - 1)).astype(np.int64)
+            chosen = offsets[:-1] + place
+            part = 1 + LONGER * (2 * draws.fractions(len(cases)) - 1)
+            trial = gap.copy()
+            trial[chosen] = np.rint(drawn[chosen] * part)
+        tried = slots(begins, trial)
+        # By how much the weighted squares fall, halved: over both cases of two that change.
+        moves = tried != slot
+        gain = (excess * worth)[slot] - (excess * worth)[tried] - (worth[slot] + worth[tried]) / 2
+        better = np.bincount(together[case], gain * moves, len(cases)) > 0
+        kept = moves & better[together[case]]
+        change = np.bincount(tried[kept], minlength=clock.slots) - np.bincount(
+            slot[kept], minlength=clock.slots
+        )
+        # Along all of these together, squares are least at this part of the way.
+        bend = float((worth * change**2).sum())
+        part_made = -float((excess * worth * change).sum()) / bend if bend > 0 else 0.0
+        made = (better & (draws.fractions(len(cases)) < part_made))[together]
+        begin = np.where(made, begins, begin)
+        gap = np.where(made[case], trial, gap)
+        slot = np.where(made[case], tried, slot)
+    return begin[case] + sums_in_cases(gap, offsets)
