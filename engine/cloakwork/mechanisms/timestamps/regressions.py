@@ -237,7 +237,7 @@ WIDTH: Final = 2.0
 ANYTHING: Final = 0.05
 """The part of what is expected that may be any duration up to ``BEYOND`` bins above the longest."""
 
-BEYOND: Final = 3
+BEYOND: Final = 6
 
 NEVER: Final = 1e-9
 """What is expected of longer ones."""
