@@ -215,3 +215,22 @@ def test_every_event_of_a_release_is_drawn(form):
     domain = set(WARD["department"]["domain"])
     assert set(released.events["department"].cast(pl.String).drop_nulls().unique()) <= domain
     assert [verdict.holds for verdict in release.verdicts] == [True, True]
+
+
+def test_what_is_drawn_later_is_measured_on_the_source(monkeypatch):
+    """Attributes go with how long cases took, not with times that were drawn before them."""
+    seen = {}
+    take_step = Run.take_step
+
+    def watched(self, step, log, released=None):
+        seen[step.name] = log.events[TIMESTAMP].clone()
+        return take_step(self, step, log, released)
+
+    monkeypatch.setattr(Run, "take_step", watched)
+    goal = {"over": ["timestamps", "case:age"]}
+    plan = make_plan(policy(goal=goal, attributes=AGE))
+    Run(plan=plan, noise=reproducible(3)).release(read_log(HOSPITAL), None)
+    of_times, of_attributes = (seen[f"{name}/histogram"] for name in ("timestamps", "attributes"))
+    assert of_attributes.equals(of_times, null_equal=True)
+    source = set(read_log(HOSPITAL).events[TIMESTAMP].to_physical().to_list())
+    assert set(of_attributes.drop_nulls().to_physical().to_list()) <= source

@@ -145,7 +145,7 @@ def follow_columns(
     everything = frozenset({*released, CONTROL_FLOW, METADATA})
     # Before any step each column holds its own values, raw.
     columns: Columns = {name: ColumnState(frozenset({name})) for name in everything}
-    # The columns of the log that new cases were made of, once they are made.
+    # The columns of the log that new cases, or new columns, were made of, once they are made.
     source: Columns | None = None
     unproven: dict[int, str] = {}
     for index, step in enumerate(steps):
@@ -159,7 +159,7 @@ def follow_columns(
         if fills and step.proved and not does_more:
             columns = {**columns, **_filled_columns(columns, index, lineage)}
             continue
-        # Who adds columns to cases that were made anew measures those of the source.
+        # Who adds columns to what was made anew measures those of the source.
         measurable = source if lineage.enriches and source is not None else columns
         written = _written_state(columns, measurable, index, step)
         # Noise bounds nothing where it is on what one case can change without bound.
@@ -171,7 +171,7 @@ def follow_columns(
                     "changed it: one case more or less can change any number of others there, "
                     "so its noise bounds nothing about the source log"
                 )
-        if lineage.generates and source is None:
+        if (lineage.generates or lineage.is_given_flow) and source is None:
             source = columns
         # A step that generates makes new cases: only what it writes exists after it.
         kept = {} if lineage.generates else columns
