@@ -62,19 +62,19 @@ def test_no_two_tables_share_a_key():
     assert begins[0] == 2 * 3
 
 
-def test_a_case_weighs_one_in_each_group():
+def test_a_case_weighs_the_root_of_its_events_in_each_group():
     """Spread over the activity's events, those without a value among them."""
     events = (("a", "x", None), ("a", "y", 7), ("a", None, None), ("a", "x", None), ("c", "x", 1))
     found = sums_of(cases_of([(events, 2)]))
     role, code, age = map(LAYOUT.values, range(3))
     weights = [LAYOUT.weight(place) for place in range(3)]
     expected = {
-        role: 0.5 * weights[0],
-        role + 1: 0.25 * weights[0],
-        code + 7: 0.25 * weights[1],
+        role: 1.0 * weights[0],
+        role + 1: 0.5 * weights[0],
+        code + 7: 0.5 * weights[1],
         age + 1: 1.0 * weights[2],
-        LAYOUT.totals(1): 0.25 * SIDE_WEIGHT,
-        LAYOUT.masses: SIDE_WEIGHT,
+        LAYOUT.totals(1): 0.5 * SIDE_WEIGHT,
+        LAYOUT.masses: 2 * SIDE_WEIGHT,
         LAYOUT.masses + 2: SIDE_WEIGHT,
         # Of role there are x, y, x and x; of code 7 and 1, which are not the same.
         0: SIDE_WEIGHT * 2 / 3,

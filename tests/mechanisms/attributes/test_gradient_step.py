@@ -80,7 +80,10 @@ def test_a_gradient_is_what_a_case_has_less_what_is_expected_of_it() -> None:
     role, age = LAYOUT.values(0), LAYOUT.values(1)
     weights = LAYOUT.weight(0), LAYOUT.weight(1)
     exact = np.zeros_like(found)
-    exact[0, role : role + 4] = np.array([0.5 - 0.75, 0.5 - 0.25, 0, -0.5]) * weights[0]
+    # Of two events of an activity each counts for 1 over the root of 2.
+    root = np.sqrt(2)
+    twice = [(0.5 - 0.75) * root, (0.5 - 0.25) * root, 0, -0.5]
+    exact[0, role : role + 4] = np.array(twice) * weights[0]
     exact[1, role : role + 4] = np.array([1 - 0.75, -0.25, 0, 0]) * weights[0]
     exact[2, role : role + 4] = np.array([0, 0, 0, 1 - 0.5]) * weights[0]
     exact[:, age : age + 3] = np.array([[0.5, 0, -0.5], [-0.5, 0, 0.5], [-0.5, 0, -0.5]])
@@ -108,14 +111,16 @@ def taken(step: GradientStep, known: list[Counted]) -> list[Counted]:
 def test_a_step_without_noise_finds_the_counts_wherever_it_starts(share: float) -> None:
     """And the totals: as shares, values need no second step."""
     begin = expected([[share, 0.1], [0.2, share]], [share, 0.0, 0.05])
+    # A case counts for the root of its events of an activity.
+    root = np.sqrt(2)
     known = [
-        counted(np.full((2, 2), 7.0), np.array([2.0, 2.0])),
+        counted(np.full((2, 2), 7.0), np.array([1 + root, 2.0])),
         counted(np.full((1, 3), 7.0), np.array([3.0])),
     ]
     roles, ages = taken(GradientStep(LAYOUT, begin, 8.0, 1.0), known)
-    np.testing.assert_allclose(roles.values, [[1.5, 0.5], [0, 1]], atol=0.1)
+    np.testing.assert_allclose(roles.values, [[1 + 1 / root, 1 / root], [0, 1]], atol=0.1)
     np.testing.assert_allclose(ages.values, [[1, 0, 1]], atol=0.1)
-    np.testing.assert_allclose(roles.totals, [2, 1], atol=0.2)
+    np.testing.assert_allclose(roles.totals, [1 + root, 1], atol=0.2)
     assert roles.sigma == pytest.approx(FINE / UNIT_NORM * 8 / LAYOUT.weight(0))
     # Of three cases two change their role; nothing was known of it but noise of 1.
     assert roles.changed == pytest.approx(2, abs=0.1)

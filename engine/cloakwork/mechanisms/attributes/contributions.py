@@ -1,7 +1,8 @@
 """What a case contributes to the tables of attributes: one vector over all of them.
 
-In each group (an attribute and an activity) a case weighs 1, spread over its events of the
-activity: each that has a value counts at that value, and one without at none. Beside the values
+In each group (an attribute and an activity) a case weighs the root of how many events of the
+activity it has, spread over them: each that has a value counts at that value, and one without at
+none. Beside the values
 stand, with less weight, how many cases have each activity, how many of these have a value, and how
 often an attribute keeps the value that it had before in its case, or changes it. The whole vector
 is divided by a norm that most cases lie within (``best_norm``), and the kernel clips it to
@@ -152,12 +153,13 @@ class Contributions:
 
 def spread_over_events(cases: Cases, labels: Sequence[str]) -> tuple[Ints, Floats]:
     """The place of each event's activity in ``labels`` (int64, -1 where it is not there), and 1
-    over the number of events of its case that have it (0 there).
+    over the root of the number of events of its case that have it (0 there): between events that
+    count alike and cases that do.
     """
     label = cases.coded(labels)
     known = np.flatnonzero(label >= 0)
     share = np.zeros(len(label))
-    share[known] = _shares(cases.case_of[known] * len(labels) + label[known])
+    share[known] = np.sqrt(_shares(cases.case_of[known] * len(labels) + label[known]))
     return label, share
 
 

@@ -304,9 +304,10 @@ class NoisyTables:
         """What the tables count a case for, about: clipping leaves less than 1 of one. Released
         cases are about as many as the log's, and have the same activities. 1 where noise hides it.
         """
-        labels = len(released.alphabet)
-        _, label = _having(released.case_of, released.codes, labels)
-        real = np.append(np.bincount(label, minlength=labels), len(released)).astype(np.float64)
+        label, share = spread_over_events(released, self.layout.labels)
+        known = label >= 0
+        counts = np.bincount(label[known], share[known], minlength=len(self.layout.labels))
+        real = np.append(counts, len(released))
         noisy, sigma = self.masses()
         # The noisy counts along the real ones (least squares).
         length = float(np.sqrt(real @ real))
@@ -449,8 +450,7 @@ class GradientStep:
             own = Contributions()
             usual = Contributions()
             label, share = spread_over_events(cases, self.layout.labels)
-            known = label >= 0
-            of_events = _having(cases.case_of[known], label[known], len(self.layout.labels))
+            of_events = _having(cases, label, share, len(self.layout.labels))
             every = np.arange(len(cases))
             zeros = np.zeros(len(cases), np.int64)
             for place, attribute in enumerate(self.layout.attributes):
@@ -461,20 +461,19 @@ class GradientStep:
                     case = every
                     group = zeros
                     times = np.ones(len(cases))
-                    having = every
-                    groups = zeros
+                    having, groups, expects = every, zeros, np.ones(len(cases))
                 else:
                     case = cases.case_of
                     group = label
                     times = share
-                    having, groups = of_events
+                    having, groups, expects = of_events
                 # How often the case has each value.
                 rows = np.flatnonzero((codes >= 0) & (group >= 0))
                 key = first + group[rows] * attribute.size + codes[rows]
                 own.add(case[rows], key, weight * times[rows])
                 # Less how often the tables expect it.
                 row, cell, expected = _usual_values(self.expected[place], groups)
-                usual.add(having[row], first + cell, -weight * expected)
+                usual.add(having[row], first + cell, -weight * expected * expects[row])
                 if attribute.is_of_cases:
                     continue
                 # Beside the gradient, how often the value changes within the case.
@@ -495,13 +494,19 @@ class GradientStep:
 
 
 def _having(
-    case: Ints,
+    cases: Cases,
     label: Ints,
+    share: Floats,
     labels: int,
-) -> tuple[Ints, Ints]:
-    """Each case and each activity that it has, once: both int64, ascending by case."""
-    once = np.unique(case * labels + label)
-    return once // max(labels, 1), once % max(labels, 1)
+) -> tuple[Ints, Ints, Floats]:
+    """Each case and each activity that it has, once, both int64, ascending by case; and what its
+    events of the activity count for together. ``label``, ``share``: as of ``spread_over_events``.
+    """
+    known = label >= 0
+    once, place = np.unique(cases.case_of[known] * labels + label[known], return_inverse=True)
+    weight = np.zeros(len(once))
+    np.add.at(weight, place, share[known])
+    return once // max(labels, 1), once % max(labels, 1), weight
 
 
 def _usual_values(expected: Floats, group: Ints) -> tuple[Ints, Ints, Floats]:
@@ -550,6 +555,8 @@ def _expected_lengths(
             of_cases += float(square[0])
         else:
             of_events += square
-    case, label = _having(released.case_of, released.codes, labels)
-    found = np.bincount(case, of_events[label], minlength=len(released))
+    case, label, weight = _having(
+        released, *spread_over_events(released, layout.labels), len(layout.labels)
+    )
+    found = np.bincount(case, of_events[label] * weight, minlength=len(released))
     return np.asarray(np.sqrt(found + of_cases), np.float64)
