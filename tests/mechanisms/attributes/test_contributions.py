@@ -137,7 +137,7 @@ domain, outside of it, missing, and ties.
 
 EVERY = tuple(class_table(each, np.ones(each.size)) for each in LAYOUT.attributes)
 RELEASED = CaseClasses(
-    ("a", "b"), np.array([1, 2, 5]), np.array([2, 1, 5]), np.array([1.5, 2.5]), np.array([1e6])
+    ("a", "b"), (np.array([1, 2, 5]), np.array([2, 1, 5])), (np.array([1.5, 2.5]), np.array([1e6]))
 )
 BESIDE = Classes(LAYOUT.attributes, EVERY, RELEASED)
 QUERIES = {

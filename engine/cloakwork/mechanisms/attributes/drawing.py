@@ -194,50 +194,35 @@ def exchanged(
 
 @dataclass(frozen=True, slots=True)
 class CaseClasses:
-    """Classes of what released cases have before their attributes are drawn: of each activity of
-    ``labels`` as the ``first`` and as the ``last`` one, and behind them of all others, int64; and
-    where classes of ``lengths`` and of ``durations`` (None: not granted) begin, ascending.
+    """Classes of what released cases have before their attributes are drawn. ``ends``: of each
+    activity of ``labels`` as the first and as the last one, and behind them of all others, int64;
+    ``begins``: where classes of lengths, and of durations where these are granted, begin.
     """
 
     labels: tuple[str, ...]
-    first: Ints
-    last: Ints
-    lengths: Floats
-    durations: Floats | None
+    ends: tuple[Ints, ...]
+    begins: tuple[Floats, ...]
 
     @classmethod
     def of_released(cls, cases: Cases, *, timed: bool) -> "CaseClasses":
         """Classes of about as many of these cases each."""
-        ends = _ends(cases, cases.alphabet)
-        shares = (np.bincount(end[end >= 0], minlength=len(cases.alphabet)) for end in ends)
-        # In place of none stands the class of all other activities.
-        first, last = (_by_frequency(share.astype(np.float64)) for share in shares)
-        durations = _inner_quantiles(_durations(cases)) if timed else None
-        return cls(
-            cases.alphabet,
-            first,
-            last,
-            _inner_quantiles(cases.lengths.astype(np.float64)),
-            durations,
-        )
-
-    @property
-    def count(self) -> int:
-        """Of how many things there are classes."""
-        return 3 + (self.durations is not None)
+        size = len(cases.alphabet)
+        places = _ends(cases, cases.alphabet)
+        counts = [np.bincount(place[place >= 0], minlength=size) for place in places]
+        sizes = [each[~np.isnan(each)] for each in _sizes(cases, timed=timed)]
+        inner = np.arange(1, CLASSES - 1) / (CLASSES - 1)
+        begins = [np.quantile(each, inner) if len(each) else np.zeros(0) for each in sizes]
+        return cls(cases.alphabet, tuple(map(_by_frequency, counts)), tuple(begins))
 
     def of(self, cases: Cases) -> list[Ints]:
         """Of each of them the class of each case: int64, shape (cases,); 0 where it has none."""
-        empty = cases.lengths == 0
-        first, last = _ends(cases, self.labels)
-        numbers = [(cases.lengths.astype(np.float64), self.lengths)]
-        if self.durations is not None:
-            numbers.append((_durations(cases), self.durations))
-        found = [self.first[first], self.last[last]]
-        for values, begins in numbers:
-            place = 1 + np.searchsorted(begins, values, side="right")
-            found.append(np.where(np.isnan(values), 0, place))
-        return [np.where(empty, 0, each).astype(np.int64) for each in found]
+        places = _ends(cases, self.labels)
+        found = [table[place] for table, place in zip(self.ends, places, strict=True)]
+        sizes = _sizes(cases, timed=len(self.begins) > 1)
+        for each, begins in zip(sizes, self.begins, strict=True):
+            place = 1 + np.searchsorted(begins, each, side="right")
+            found.append(np.where(np.isnan(each), 0, place))
+        return [np.where(cases.lengths == 0, 0, each).astype(np.int64) for each in found]
 
 
 def _ends(cases: Cases, labels: Sequence[str]) -> tuple[Ints, Ints]:
@@ -249,25 +234,20 @@ def _ends(cases: Cases, labels: Sequence[str]) -> tuple[Ints, Ints]:
     return codes[first], codes[last]
 
 
-def _durations(cases: Cases) -> Floats:
-    """From the earliest to the latest time of each case: microseconds; NaN where it has none."""
-    times = cases.times
-    rows = np.flatnonzero(~times.is_missing)
-    case = cases.case_of[rows]
-    begins = np.flatnonzero(np.diff(case, prepend=-1))
-    found = np.full(len(cases), np.nan)
-    if len(begins):
-        values = times.values[rows].astype(np.float64)
-        longest = np.maximum.reduceat(values, begins) - np.minimum.reduceat(values, begins)
-        found[case[begins]] = longest
+def _sizes(cases: Cases, *, timed: bool) -> list[Floats]:
+    """How many events each case has; and, ``timed``, how long it takes from the earliest to the
+    latest time, in microseconds, NaN where it has none.
+    """
+    found = [cases.lengths.astype(np.float64)]
+    if timed:
+        times = cases.times
+        rows = np.flatnonzero(~times.is_missing)
+        latest = np.full(len(cases), -np.inf)
+        earliest = -latest
+        np.maximum.at(latest, cases.case_of[rows], times.values[rows])
+        np.minimum.at(earliest, cases.case_of[rows], times.values[rows])
+        found.append(np.where(latest < earliest, np.nan, latest - earliest))
     return found
-
-
-def _inner_quantiles(values: Floats) -> Floats:
-    """Where classes of about as many values each begin, but for the first."""
-    known = values[~np.isnan(values)]
-    shares = np.arange(1, CLASSES - 1) / (CLASSES - 1)
-    return np.quantile(known, shares) if len(known) else np.zeros(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +268,7 @@ class Classes:
         """The places of each two attributes, and of each attribute and what cases have else."""
         count = len(self.attributes)
         found = [(one, other) for other in range(count) for one in range(other)]
-        beside = 0 if self.cases is None else self.cases.count
+        beside = 0 if self.cases is None else len(self.cases.ends) + len(self.cases.begins)
         return found + [(one, count + other) for other in range(beside) for one in range(count)]
 
 
@@ -308,11 +288,11 @@ def class_table(attribute: MeasuredAttribute, shares: Floats) -> Ints:
         middle = np.cumsum(shares) - shares / 2
         found = np.clip(most * middle / total, 0, most - 1).astype(np.int64)
     else:
-        return np.append(_by_frequency(shares)[:-1], 0)
+        found = _by_frequency(shares)[:-1] - 1
     return np.append(found + 1, 0)
 
 
-def _by_frequency(shares: Floats) -> Ints:
+def _by_frequency(shares: Floats | Ints) -> Ints:
     """The class of each of these values, and last that of all others: the most frequent each have
     one, and all beyond share the last with the others.
     """

@@ -392,12 +392,11 @@ def _asked_of_pairs(
     """
     sigma = (params.structure_sigma or math.inf) / UNIT_NORM
     attributes = len(params.attributes)
-    of_attributes = attributes * (attributes - 1) // 2
-    found = CaseClasses.of_released(cases, timed=params.timed)
-    pairs = of_attributes + attributes * found.count
+    alone = attributes * (attributes - 1) // 2
+    pairs = alone + attributes * (3 + params.timed)
     if may_stand_out(pairs, count, sigma):
-        return found, pairs
-    return None, of_attributes * may_stand_out(of_attributes, count, sigma)
+        return CaseClasses.of_released(cases, timed=params.timed), pairs
+    return None, alone * may_stand_out(alone, count, sigma)
 
 
 def _find_forest(

@@ -423,12 +423,10 @@ class GradientStep:
                 noise * float(np.sqrt(max(size, 1))),
             )
             # The same of how often values change.
-            grain = self.norm * self.scale / (UNIT_NORM * SIDE_WEIGHT)
+            grain *= self.layout.weight(place) / SIDE_WEIGHT
+            counts = np.asarray(answer.at(np.array([2 * place])) * grain, np.float64)
             changed, changed_sigma = _averaged(
-                np.array(known.changed),
-                known.changed_sigma,
-                np.asarray(answer.at(np.array([2 * place])) * grain, np.float64),
-                sigma * grain,
+                np.array(known.changed), known.changed_sigma, counts, sigma * grain
             )
             corrected.append(
                 replace(
