@@ -89,11 +89,11 @@ def test_exit_code_of_the_context_is_the_exit_code(run):
             "p.yaml:3:5: unknown field; write epsilon\np.yaml: no unit\n",
         ),
         (
-            BudgetExceeded("d", "unit", (1, 0), (0.5, 0)),
+            BudgetExceeded("d", "unit", (1, 0), (0.5, 0), fits=(0.5, 0)),
             4,
             "budget of dataset 'd' (differential privacy) is exhausted: "
             "this release costs epsilon 1, delta 0; left are epsilon 0.5, delta 0; "
-            "a smaller epsilon may fit, else ask the dataset's owner\n",
+            "what would fit is epsilon 0.5, else ask the dataset's owner\n",
         ),
         (
             VerificationFailed(["log.xes.gz: digest differs"]),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 import stat
@@ -10,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from cloakwork.base.costs import Charge, Cost
+from cloakwork.errors import BudgetExceeded
+from cloakwork.ledger.datasets import declare_dataset
 from cloakwork.ledger.ledger import Ledger, ReservationRequest
 from conftest import Said
 from counterexamples.small import small_log, small_policy
@@ -119,11 +123,11 @@ def test_a_killed_creation_leaves_no_empty_ledger(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ledger.db"]
 
 
-def test_the_same_cases_under_another_name_are_hinted_at(
+def test_the_same_cases_have_no_second_budget(
     cloakwork: Cloakwork, tmp_path: Path, ledger: str
 ) -> None:
-    """On standard error and in the internal report; nothing public says it, and the release comes
-    out.
+    """Under another name they are refused, and nothing is charged or written, until their owner
+    signs that they are other people.
     """
     log = small_log(tmp_path, cases=300)
     assert (
@@ -132,17 +136,27 @@ def test_the_same_cases_under_another_name_are_hinted_at(
         ).code
         == 0
     )
-    said = cloakwork(
-        "apply", small_policy(tmp_path, "two"), log, "--out", tmp_path / "b", "--ledger", ledger
+    again = (
+        "apply",
+        small_policy(tmp_path, "two"),
+        log,
+        "--out",
+        tmp_path / "b",
+        "--ledger",
+        ledger,
     )
-    assert said.code == 0
-    assert "were seen under dataset 'one'" in said.err
-    internal = json.loads((tmp_path / "b" / "internal" / "report.json").read_text("utf-8"))
-    assert any("dataset 'one'" in note for note in internal["notes"])
-    public = said.out + "".join(
-        path.read_text("utf-8") for path in (tmp_path / "b").iterdir() if path.is_file()
-    )
-    assert "were seen" not in public
+    said = cloakwork(*again)
+    assert said.code == 4
+    assert "100% of the case ids were seen under dataset 'one'" in said.err
+    assert not (tmp_path / "b").exists()
+    assert [record.dataset for record in Ledger(ledger).history()] == ["one"]
+    line = re.search("cloakwork (dataset declare two --distinct-from one .*)", said.err)
+    assert line is not None
+    typed = line[1].replace("NAME", "Owner").replace("WHY", "another-site").split()
+    declared = cloakwork(*typed, "--ledger", ledger)
+    assert declared.code == 0
+    assert "signed by key" in declared.out
+    assert cloakwork(*again).code == 0
     others = small_log(tmp_path, "x", cases=300)
     said = cloakwork(
         "apply",
@@ -153,19 +167,45 @@ def test_the_same_cases_under_another_name_are_hinted_at(
         "--ledger",
         ledger,
     )
-    assert "were seen" not in said.err
+    assert said.code == 0
+
+
+def test_another_spelling_is_the_same_dataset(
+    cloakwork: Cloakwork, tmp_path: Path, ledger: str
+) -> None:
+    """What was spent and declared under one counts under all."""
+    book = Ledger(ledger)
+    declare_dataset(book, "Appr", owner="O", totals={"unit": Cost(epsilon=1.0)})
+    charges = (Charge(currency="unit", cost=Cost(epsilon=0.75)),)
+    book.reserve(ReservationRequest(dataset="APPR", policy="p", charges=charges))
+    with pytest.raises(BudgetExceeded, match=r"left are .* 0\.25; .* would fit is epsilon 0\.25,"):
+        book.reserve(ReservationRequest(dataset="appr", policy="p", charges=charges))
+    (summary,) = book.summary("aPPr")
+    assert (summary.dataset, len(summary.records)) == ("Appr", 1)
+    declare_dataset(book, "appr", require_approval=True)
+    refused = cloakwork(
+        "apply",
+        small_policy(tmp_path, "aPpr"),
+        small_log(tmp_path),
+        "--out",
+        tmp_path / "a",
+        "--ledger",
+        ledger,
+    )
+    assert (refused.code, "requires approval" in refused.err) == (3, True)
 
 
 def test_a_fingerprint_is_keyed_and_guarded(
     cloakwork: Cloakwork, tmp_path: Path, ledger: str
 ) -> None:
-    """Its key is the owner's alone; no entry, whose digest statements carry, holds it; without a
-    key all comes out.
+    """Its key is the owner's alone, as is the ledger; no entry, whose digest statements carry,
+    holds it; without a key nothing is released.
     """
     policy, log = small_policy(tmp_path, "one"), small_log(tmp_path)
     assert cloakwork("apply", policy, log, "--out", tmp_path / "a", "--ledger", ledger).code == 0
     key = tmp_path / "ledger.db.key"
-    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    for file in (key, tmp_path / "ledger.db"):
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
     with sqlite3.connect(tmp_path / "ledger.db") as connection:
         ((sample,),) = connection.execute("SELECT sample FROM cloakwork_fingerprints").fetchall()
         bodies = [body for (body,) in connection.execute("SELECT body FROM cloakwork_ledger")]
@@ -174,8 +214,9 @@ def test_a_fingerprint_is_keyed_and_guarded(
     key.unlink()
     key.mkdir()
     said = cloakwork("apply", policy, log, "--out", tmp_path / "b", "--ledger", ledger)
-    assert said.code == 0
-    assert "no fingerprint of the case ids was kept" in said.err
+    assert said.code == 1
+    assert "the secret cannot be read" in said.err
+    assert len(Ledger(ledger).history()) == 1
 
 
 def test_the_plan_shows_before_this_release_and_after(

@@ -31,8 +31,8 @@ def filled(ledger: Ledger) -> Ledger:
     reserve(ledger, unit(0.1), total(1.0)).commit()
     reserve(ledger, unit(0.1), total(1.0))
     terms = BudgetTerms(window="2026-10", every="1 month")
-    made = ledger.reserve(request(dataset="grown", terms=terms))
-    made.recognise(fingerprint(["a", "b"], ledger.case_id_key()))
+    sample = fingerprint(["a", "b"], ledger.case_id_key())
+    made = ledger.reserve(request(dataset="grown", terms=terms, sample=sample))
     made.record_window(["a", "b"])
     made.commit("ab")
     return ledger

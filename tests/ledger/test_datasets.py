@@ -10,6 +10,11 @@ from cloakwork.ledger.ledger import Ledger
 from ledger.test_ledger import metric, reserve, total, unit
 
 
+def signed(text: bytes) -> dict[str, str]:
+    """A signature of nobody's."""
+    return {"keyid": "0" * 64, "sig": str(len(text))}
+
+
 def test_all_that_is_known(tmp_path: Path) -> None:
     """Declared or released from, in order of first entry, with what overlaps and what was
     compared.
@@ -18,10 +23,9 @@ def test_all_that_is_known(tmp_path: Path) -> None:
     declare_dataset(ledger, "planned", owner="A", totals={"unit": Cost(epsilon=2.0)})
     ids = [str(number) for number in range(500)]
     key = ledger.case_id_key()
-    reserve(ledger, unit(0.5), total(1.0))
-    ledger.reserved_here[0].recognise(fingerprint(ids, key))
-    other = reserve(ledger, metric(1.0, 1), dataset="other")
-    other.recognise(fingerprint(ids[:250], key))
+    declare_dataset(ledger, "other", owner="O", distinct_from=["CLAIMS"], sign=signed)
+    reserve(ledger, unit(0.5), total(1.0), sample=fingerprint(ids, key))
+    reserve(ledger, metric(1.0, 1), dataset="other", sample=fingerprint(ids[:250], key))
     ledger.record_event("compared", "claims", {"policies": 2})
     declare_dataset(ledger, "claims", owner="B")
     planned, claims, other_found = datasets(ledger)

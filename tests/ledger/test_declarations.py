@@ -63,6 +63,35 @@ def test_without_a_unit_it_binds_the_books_of_all(ledger: Ledger) -> None:
         ledger.reserve(request(charges, terms=BudgetTerms(unit="patient")))
 
 
+def test_only_what_was_spent_of_is_bound_for_good(ledger: Ledger) -> None:
+    """A total of something of which nothing was spent yet may be raised, with a signature; what a
+    policy declares for what it does not spend binds nobody.
+    """
+    declare(ledger, totals={"unit": Cost(epsilon=1.0), "metric": Cost(epsilon=1.0)})
+    raised = {"metric": Cost(epsilon=3.0)}
+    with pytest.raises(CloakworkError, match="has to sign this"):
+        declare(ledger, totals=raised)
+    assert declare(ledger, totals=raised, sign=lambda _: {"keyid": "k", "sig": "s"})
+    (first, second) = ledger.events("dataset-declared")
+    assert ("signature" in first.fields(), "signature" in second.fields()) == (False, True)
+    ledger.reserve(request(metric(2.0, 1)))
+    with pytest.raises(PlanImpossible, match="never raised"):
+        declare(ledger, totals={"metric": Cost(epsilon=9.0)}, sign=lambda _: {})
+    assert ledger.declaration("claims").totals["metric"] == Cost(epsilon=3.0)
+    # An amendment that is filed by hand after something was spent counts for nothing.
+    forged = {"totals": {"metric": {"epsilon": "9.0", "delta": "0.0"}}, "owner": "Claims office"}
+    ledger.record_event("dataset-declared", "claims", forged)
+    assert ledger.declaration("claims").totals["metric"] == Cost(epsilon=3.0)
+
+
+def test_a_policy_binds_what_it_spends(ledger: Ledger) -> None:
+    """Its statement prints no other total."""
+    ledger.reserve(request((), terms=BudgetTerms(totals=total(0.5))))
+    reserve(ledger, unit(0.7), total(2.0))
+    with pytest.raises(BudgetExceeded):
+        reserve(ledger, unit(1.4), total(3.0))
+
+
 def test_single_values(ledger: Ledger) -> None:
     """The unit's total stands for them once a release is about them, unless they have their own."""
     declare(ledger, totals={"unit": Cost(epsilon=1.0)})

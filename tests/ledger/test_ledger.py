@@ -51,10 +51,11 @@ def request(charges=(), dataset="claims", **more):
     return ReservationRequest(dataset=dataset, policy="p", charges=tuple(charges), **more)
 
 
-def reserve(ledger, charges, totals=None, dataset="claims"):
+def reserve(ledger, charges, totals=None, dataset="claims", **more):
     """Reserve as a policy named ``p`` would."""
     terms = BudgetTerms(totals=totals or {})
-    asked = request(charges, dataset, terms=terms, version="1", policy_digest="ab", note="x")
+    said = {"terms": terms, "version": "1", "policy_digest": "ab", "note": "x", **more}
+    asked = request(charges, dataset, **said)
     return ledger.reserve(asked)
 
 

@@ -78,9 +78,15 @@ def test_the_declared_total_binds(
 
 
 def test_the_smallest_total_of_earlier_policies_binds(ledger: Ledger) -> None:
+    """Of those that spent something of what it is about."""
+    charges = (Charge(currency="unit", cost=Cost(epsilon=0.1)),)
     for epsilon in (6.0, 3.0, 5.0):
         terms = BudgetTerms(totals={"unit": Cost(epsilon=epsilon, delta=1e-4)}, window=None)
-        ledger.reserve(ReservationRequest(dataset=DATASET, policy="p", charges=(), terms=terms))
+        ledger.reserve(
+            ReservationRequest(dataset=DATASET, policy="p", charges=charges, terms=terms)
+        )
+    cheap = BudgetTerms(totals={"unit": Cost(epsilon=0.5)})
+    ledger.reserve(ReservationRequest(dataset=DATASET, policy="p", charges=(), terms=cheap))
     (said,) = _said(ledger)["dataset-total"]
     assert "an earlier policy declared epsilon 3, delta 0.0001, and that binds" in said
 

@@ -342,9 +342,7 @@ def still_approved(
     def require_approval(entries: tuple[Entry, ...]) -> None:
         dataset = policy.metadata.dataset
         declared = (
-            entry
-            for entry in entries
-            if entry.kind == "dataset-declared" and entry.dataset == dataset
+            entry for entry in entries if entry.kind == "dataset-declared" and entry.is_of(dataset)
         )
         is_required = require or _asks_for_approval(declared)
         registry = Registry(ledger)

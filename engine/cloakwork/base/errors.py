@@ -152,7 +152,9 @@ _CURRENCY_WORDS: Final = {
 
 
 class BudgetExceeded(CloakworkError):
-    """The dataset's budget does not cover the release; carries what was asked and what is left."""
+    """The dataset's budget does not cover the release; carries what was asked, what is left, and
+    the largest cost that ``fits`` (None: none does).
+    """
 
     exit_code = 4
 
@@ -166,8 +168,10 @@ class BudgetExceeded(CloakworkError):
         reason: str | None = None,
         unit: str | None = None,
         window: str | None = None,
+        fits: tuple[float, float] | None = None,
     ) -> None:
         self.dataset = dataset
+        self.fits = fits
         self.window = window
         self.currency = currency
         self.requested = requested
@@ -182,11 +186,32 @@ class BudgetExceeded(CloakworkError):
         exhausted = f"budget of dataset '{dataset}'{where} ({book}) is exhausted"
         why = f"; {reason}" if reason else ""
         # What may help, most likely first.
-        ways = ["a smaller epsilon may fit"] if remaining[0] > 0 else []
+        ways = ["nothing of this kind fits any more"]
+        if fits is not None:
+            delta = f", delta {fits[1]:g}" if fits[1] else ""
+            ways = [f"what would fit is epsilon {fits[0]:g}{delta}"]
         if window is not None:
             ways.append("another window has a budget of its own")
         why += "; " + ", ".join([*ways, "else ask the dataset's owner"]).removeprefix("else ")
         super().__init__(f"{exhausted}: this release costs {asked}; left are {left}{why}")
+
+
+class SameCases(CloakworkError):
+    """Cases were released as another dataset, whose budget already counts them. ``seen``: what
+    tells, read off the raw log: for the owner alone.
+    """
+
+    exit_code = 4
+
+    def __init__(self, dataset: str, other: str, seen: str, *, is_declared: bool) -> None:
+        self.dataset = dataset
+        self.other = other
+        owner = "" if is_declared else " --owner NAME"
+        super().__init__(
+            f"{seen} (read off the raw log: internal), and nobody has a budget twice: write "
+            f"metadata.dataset: {other}; if they are other people, their owner signs that: "
+            f"cloakwork dataset declare {dataset} --distinct-from {other}{owner} --reason WHY"
+        )
 
 
 def _distinguishable(

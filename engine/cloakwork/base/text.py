@@ -2,6 +2,7 @@
 versions of packages.
 """
 
+import unicodedata
 from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import version
@@ -19,6 +20,15 @@ def shown(name: str) -> str:
     collapsed = " ".join(name.split())
     plain = "".join(char for char in collapsed if char.isprintable())
     return plain if len(plain) <= 60 else plain[:57] + "..."
+
+
+def folded(name: str) -> str:
+    """A name as it is compared: without case, width, or space around it (NFKC, case-folded).
+
+    >>> folded(" Appr") == folded("appr")
+    True
+    """
+    return unicodedata.normalize("NFKC", name).casefold().strip()
 
 
 def listed(names: Iterable[str], conjunction: str = "and") -> str:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 
 from cloakwork.base.errors import CloakworkError, VerificationFailed
-from cloakwork.base.text import counted
+from cloakwork.base.text import counted, folded
 from cloakwork.cli.options import (
     PATH,
     json_option,
+    key_option,
     ledger_option,
     open_ledger,
     print_json,
@@ -338,7 +339,14 @@ def show_dataset(name: str, ledger: str | None, as_json: bool) -> None:
 @click.option(
     "--require-approval", is_flag=True, help="Only approved policies may be applied to it."
 )
+@click.option(
+    "--distinct-from",
+    multiple=True,
+    metavar="NAME",
+    help="Another dataset with some of the same case ids whose cases are other people; signed.",
+)
 @click.option("--reason", default="", metavar="TEXT", help="Why, for the record.")
+@key_option
 @ledger_option
 @json_option
 def declare(
@@ -348,20 +356,25 @@ def declare(
     totals: tuple[str, ...],
     windows: DatasetWindows | None,
     require_approval: bool,
+    distinct_from: tuple[str, ...],
     reason: str,
+    key_file: str | None,
     ledger: str | None,
     as_json: bool,
 ) -> None:
     """Declare NAME's owner, unit, total or windows; every later release must keep to them.
 
     What is not given stays as it was. A later declaration may lower a total or add a condition,
-    never loosen one; the owner may change. Costs of earlier releases count.
+    never loosen one; the owner may change. Costs of earlier releases count. A total of which
+    nothing was spent yet may be raised; that is signed, as is that its cases are other people than
+    those of another dataset.
     """
     from cloakwork.ledger.datasets import declare_dataset
+    from cloakwork.publishing.keys import signature_of
     from cloakwork.report.ledger_text import overview_json, show_lines
 
     # An empty declaration would say that something was declared.
-    if not (owner or unit or totals or windows or require_approval):
+    if not (owner or unit or totals or windows or require_approval or distinct_from):
         raise click.UsageError("nothing to declare: say --owner, --unit, --total or --windows")
     book = open_ledger(ledger)
     _, is_new = declare_dataset(
@@ -372,7 +385,9 @@ def declare(
         totals=_parsed_totals(totals, book.declaration(name).totals),
         windows=windows,
         require_approval=require_approval,
+        distinct_from=distinct_from,
         reason=reason,
+        sign=partial(signature_of, path=key_file),
     )
     found = _named(book, name)
     if as_json:
@@ -411,7 +426,7 @@ def _named(book: "Ledger", name: str) -> "DatasetOverview":
     from cloakwork.ledger.datasets import datasets
 
     for found in datasets(book):
-        if found.name == name:
+        if folded(found.name) == folded(name):
             return found
     raise CloakworkError(
         f"ledger {book.url}: knows no dataset '{name}'; 'cloakwork dataset list' lists them"

@@ -32,6 +32,12 @@ ledger_option = click.option(
     help="Budget ledger: a database address or a file; default: $CLOAKWORK_LEDGER, "
     "else ledger.db in your data folder.",
 )
+key_option = click.option(
+    "--key",
+    "key_file",
+    metavar="FILE",
+    help="Ed25519 private key (PEM) to sign with; default: $CLOAKWORK_SIGNING_KEY, else your own.",
+)
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON document and nothing else."
 )

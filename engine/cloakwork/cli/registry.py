@@ -12,6 +12,7 @@ import click
 from cloakwork.cli.options import (
     is_terminal,
     json_option,
+    key_option,
     ledger_option,
     open_ledger,
     print_json,
@@ -25,12 +26,6 @@ if TYPE_CHECKING:
     from cloakwork.authoring.versions import PolicyVersion, Signer
     from cloakwork.publishing.keys import SigningKey
 
-key_option = click.option(
-    "--key",
-    "key_file",
-    metavar="FILE",
-    help="Ed25519 private key (PEM) to sign with; default: $CLOAKWORK_SIGNING_KEY, else your own.",
-)
 reason_option = click.option("--reason", required=True, help="Why, in one line.")
 
 

@@ -12,7 +12,7 @@ data, and the record by its own former releases, so neither depends on anybody e
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final
@@ -151,7 +151,7 @@ def cost_text(cost: Cost | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The charges, declared totals and declared bounds of one dataset, in order."""
+    """The charges, binding totals and declared bounds of one dataset, in order."""
 
     charges: tuple[Charge, ...] = ()
     totals: tuple[DeclaredTotal, ...] = ()
@@ -164,7 +164,8 @@ class Account:
         """
         account = cls()
         for record in records:
-            account = account.with_release(record.charges, record.totals, record.cases_per_unit)
+            totals = binding(record.totals, record.charges, record.cases_per_unit)
+            account = account.with_release(record.charges, totals, record.cases_per_unit)
         return account
 
     def with_release(
@@ -248,6 +249,20 @@ class Account:
         )
 
 
+def binding(
+    totals: Iterable[DeclaredTotal], charges: Sequence[Charge], cases: Mapping[str, int]
+) -> tuple[DeclaredTotal, ...]:
+    """The totals of a release that bind later ones: those of the books in which it spends, which
+    are those that its statement prints; and of books that are kept apart.
+    """
+    return tuple(
+        total
+        for total in totals
+        if total.apart_from
+        or any(cost_against_total(charge, total, cases) != NOTHING for charge in charges)
+    )
+
+
 def _counted_in(charges: Iterable[Charge], book: Book, window: str | None) -> tuple[Charge, ...]:
     """The charges that count in the account of ``window``; None: of a window without releases."""
     if not book.by_window:
@@ -295,18 +310,89 @@ def require_fit(
     causes = tuple(_unconvertible_causes(dataset, account, charges, terms, after))
     if causes:
         raise PlanImpossible(causes, policy=policy)
+    exceeded = next(_exceeded(charges, after), None)
+    if exceeded is None:
+        return
+    fits = _what_fits(
+        charges,
+        lambda asked: account.with_release(asked, totals, terms.cases_per_unit),
+    )
+    book, window = exceeded.bound.book, exceeded.window
+    raise _budget_exceeded(
+        dataset,
+        account.within(book, window),
+        _counted_in(charges, book, window),
+        totals,
+        exceeded.bound,
+        after.within(book, window),
+        window,
+        fits,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Exceeded:
+    """A total that a release would exceed, in the account of ``window``."""
+
+    bound: DeclaredTotal
+    window: str | None
+
+
+def _exceeded(charges: Sequence[Charge], after: Account) -> Iterator[_Exceeded]:
+    """The totals that are exceeded ``after`` a release with these charges."""
     for book in after.books():
         for window in after.accounts(book):
             own = _counted_in(charges, book, window)
             if not own:
                 continue
-            # What costs nothing in this book is not refused for what others spent in it.
-            before, spending = account.within(book, window), after.within(book, window)
+            spending = after.within(book, window)
             for bound in after.bounds(book):
+                # What costs nothing in this book is not refused for what others spent in it.
                 asked, _ = sum_against(own, bound, after.cases)
                 spent, _ = sum_against(spending.charges, bound, after.cases)
                 if asked != NOTHING and not spent.within(bound.cost):
-                    raise _budget_exceeded(dataset, before, own, totals, bound, spending, window)
+                    yield _Exceeded(bound, window)
+
+
+def _what_fits(
+    charges: Sequence[Charge], after: Callable[[Sequence[Charge]], Account]
+) -> tuple[float, float] | None:
+    """The largest epsilon, with its delta, at which the dearest charge fits and all others scaled
+    alike; with less delta only where no epsilon fits otherwise. None where nothing does.
+    """
+    dearest = max(
+        (charge.cost for charge in charges if charge.currency != "none"),
+        key=lambda cost: cost.epsilon,
+    )
+
+    def scaled(charge: Charge, share: float, of_delta: float) -> Charge:
+        if charge.currency == "none":
+            return charge
+        cost = Cost(epsilon=share * charge.cost.epsilon, delta=of_delta * charge.cost.delta)
+        return charge.model_copy(update={"cost": cost})
+
+    def fits(share: float, of_delta: float) -> bool:
+        asked = [scaled(charge, share, of_delta) for charge in charges]
+        return next(_exceeded(asked, after(asked)), None) is None
+
+    for of_delta in (1.0, 0.1, 0.01, 0.0):
+        least, most = 0.0, 1.0
+        for _ in range(20):
+            middle = (least + most) / 2
+            least, most = (middle, most) if fits(middle, of_delta) else (least, middle)
+        # Two digits, rounded down: what people write.
+        epsilon = least * dearest.epsilon
+        if epsilon < _LEAST_EPSILON:
+            continue
+        unit = 10.0 ** (math.floor(math.log10(epsilon)) - 1)
+        epsilon = round(math.floor(epsilon / unit) * unit, 12)
+        if fits(epsilon / dearest.epsilon, of_delta):
+            return epsilon, of_delta * dearest.delta
+    return None
+
+
+_LEAST_EPSILON: Final = 1e-4
+"""Less than this is not proposed."""
 
 
 def _budget_exceeded(
@@ -317,6 +403,7 @@ def _budget_exceeded(
     bound: DeclaredTotal,
     after: Account,
     window: str | None,
+    fits: tuple[float, float] | None,
 ) -> BudgetExceeded:
     book = bound.book
     shift = largest_shift(charges) or bound.shift
@@ -344,6 +431,7 @@ def _budget_exceeded(
         reason=reason,
         unit=book.unit if book.currency == "unit" else None,
         window=window,
+        fits=fits,
     )
 
 

@@ -58,7 +58,7 @@ def back_up(ledger: Ledger | str | None, out: Path) -> LedgerCopy:
         # The file stands whole or not at all.
         with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.new-") as folder:
             draft = Path(folder) / out.name
-            with make_sqlite_file(draft, mode=0o600).connect() as connection, connection.begin():
+            with make_sqlite_file(draft).connect() as connection, connection.begin():
                 connection.exec_driver_sql("BEGIN")
                 _insert(connection, tables().entries, [asdict(entry) for entry in held.entries])
                 for table, rows in held.others.items():

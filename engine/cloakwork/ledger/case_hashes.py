@@ -8,8 +8,9 @@ confirmed. The record of a *window* holds a hash of each case that was released 
 a digest made with the key, so that a hash that was changed by hand is noticed.
 
 Both are internal data of the raw log and lie outside the chain of entries, whose digests signed
-statements contain: no public file holds or depends on them, and no release comes out otherwise
-because of a fingerprint.
+statements contain: no public file holds or depends on them. A fingerprint decides one thing alone,
+before anything is charged or asked: whether a release is refused, to its owner, because its cases
+were released as another dataset.
 """
 
 import hashlib
@@ -20,10 +21,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from cloakwork.base.errors import LedgerError
-from cloakwork.ledger.journal import Journal, tables
+from cloakwork.base.text import folded
+from cloakwork.ledger.journal import Journal, WriteTransaction, tables
 
 if TYPE_CHECKING:
-    from sqlalchemy import Row, Table
+    from sqlalchemy import Connection, Row, Table
 
 SIZE: Final = 128
 """Hashes that a fingerprint keeps; a share of common cases is then known to about 9 percentage
@@ -61,11 +63,7 @@ class Resemblance:
     share: float
 
     def __str__(self) -> str:
-        seen = f"about {self.share:.0%} of the case ids were seen under dataset '{self.dataset}'"
-        return (
-            f"{seen}: if these are the same cases, give both policies the same dataset, "
-            "or they get a budget each"
-        )
+        return f"about {self.share:.0%} of the case ids were seen under dataset '{self.dataset}'"
 
 
 def fingerprint(ids: Iterable[str], key: bytes) -> str:
@@ -109,7 +107,7 @@ def resemblances(
     """
     best: dict[str, float] = {}
     for _, name, other in known:
-        if name != dataset:
+        if folded(name) != folded(dataset):
             best[name] = max(best.get(name, 0.0), shared_share(sample, other))
     return tuple(Resemblance(name, share) for name, share in best.items() if share >= _CLEAR)
 
@@ -122,15 +120,20 @@ def read_fingerprints(journal: Journal) -> list[tuple[str, str, str]] | None:
     """All fingerprints as (release, dataset, sample); None where the right to read them is
     missing.
     """
-    rows = _rows(journal, tables().fingerprints)
+    with journal.reading() as connection:
+        return [] if connection is None else fingerprints_in(connection)
+
+
+def fingerprints_in(connection: "Connection") -> list[tuple[str, str, str]] | None:
+    """The same over an open connection, whose transaction goes on whatever the answer."""
+    rows = _rows(connection, tables().fingerprints)
     return None if rows is None else [(row.release, row.dataset, row.sample) for row in rows]
 
 
-def keep_fingerprint(journal: Journal, release: str, dataset: str, sample: str) -> None:
-    """Add one fingerprint."""
+def keep_fingerprint(writing: WriteTransaction, release: str, dataset: str, sample: str) -> None:
+    """Add one fingerprint, in the transaction that decides about the release."""
     row = {"release": release, "dataset": dataset, "sample": sample}
-    with journal.transaction() as connection:
-        connection.execute(tables().fingerprints.insert().values(row))
+    writing.connection.execute(tables().fingerprints.insert().values(row))
 
 
 # --- windows
@@ -161,7 +164,10 @@ def keep_window(
     """
     table = tables().windows
     with journal.transaction() as connection:
-        rows = connection.execute(table.select().where(table.c.dataset == dataset)).all()
+        from sqlalchemy import func
+
+        named = func.lower(table.c.dataset) == folded(dataset)
+        rows = connection.execute(table.select().where(named)).all()
         # Nothing is decided on records of another key, or that were removed or changed.
         if any(row.key_check != _key_check(key) for row in rows):
             raise LedgerError(
@@ -205,7 +211,8 @@ def check_windows(journal: Journal, key: bytes | None, committed: Set[str]) -> W
     """Compare every record with its digest. ``committed``: releases that must have a record;
     ``key``: None where it is not here.
     """
-    rows = _rows(journal, tables().windows)
+    with journal.reading() as connection:
+        rows = [] if connection is None else _rows(connection, tables().windows)
     if rows is None:
         return WindowCheck(reason="the right to read them is missing")
     recorded = {row.release for row in rows}
@@ -257,16 +264,15 @@ def _changed(release: str) -> str:
     return f"which cases release {release} held was changed by hand (table {table})"
 
 
-def _rows(journal: Journal, table: "Table") -> "list[Row[Any]] | None":
-    """All rows of a table; none without a ledger, None without the right to read them."""
+def _rows(connection: "Connection", table: "Table") -> "list[Row[Any]] | None":
+    """All rows of a table; None without the right to read them."""
     from sqlalchemy.exc import DBAPIError
 
-    with journal.reading() as connection:
-        if connection is None:
-            return []
-        try:
+    try:
+        # A savepoint, so that a refusal does not end the transaction around it.
+        with connection.begin_nested():
             return list(connection.execute(table.select()))
-        except DBAPIError as error:
-            if getattr(error.orig, "sqlstate", None) == _NO_RIGHT:
-                return None
-            raise
+    except DBAPIError as error:
+        if getattr(error.orig, "sqlstate", None) == _NO_RIGHT:
+            return None
+        raise

@@ -2,8 +2,9 @@
 which other datasets seem to hold the same cases, which comparisons were made.
 """
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from pydantic import ValidationError
 from cloakwork.base.costs import Cost, Currency
 from cloakwork.base.errors import CloakworkError
 from cloakwork.base.quantities import DATASET_PATTERN
+from cloakwork.base.text import folded
 from cloakwork.ledger.account import require_same_period
 from cloakwork.ledger.case_hashes import Resemblance, resemblances
 from cloakwork.ledger.declarations import (
@@ -21,6 +23,7 @@ from cloakwork.ledger.declarations import (
     declaration_of,
     declared_cost,
     is_one_line,
+    unspent_currencies,
 )
 from cloakwork.ledger.journal import Entry, EventKind
 from cloakwork.ledger.ledger import Ledger, Summary
@@ -62,7 +65,7 @@ def datasets(ledger: Ledger | str | None = None) -> tuple[DatasetOverview, ...]:
     events = book.events("dataset-declared", "compared")
 
     def own(kind: EventKind, dataset: str) -> tuple[Entry, ...]:
-        return tuple(each for each in events if (each.kind, each.dataset) == (kind, dataset))
+        return tuple(each for each in events if each.kind == kind and each.is_of(dataset))
 
     return tuple(
         DatasetOverview(
@@ -79,13 +82,17 @@ def _overlaps(dataset: str, samples: list[tuple[str, str, str]]) -> tuple[Resemb
     """The largest share of common cases, by other dataset."""
     best: dict[str, Resemblance] = {}
     for _, name, sample in samples:
-        if name != dataset:
+        if folded(name) != folded(dataset):
             continue
         for found in resemblances(sample, dataset, samples):
             known = best.get(found.dataset)
             if known is None or known.share < found.share:
                 best[found.dataset] = found
     return tuple(best.values())
+
+
+Sign = Callable[[bytes], Mapping[str, str]]
+"""The signature of a text, with the ``keyid`` of whose it is."""
 
 
 def declare_dataset(
@@ -97,18 +104,24 @@ def declare_dataset(
     totals: Mapping[Currency, Cost] | None = None,
     windows: DatasetWindows | None = None,
     require_approval: bool = False,
+    distinct_from: Sequence[str] = (),
     reason: str = "",
+    sign: Sign | None = None,
 ) -> tuple[DatasetDeclaration, bool]:
     """Declare what holds of ``dataset`` from now on: what is in force then, and whether that is
     new.
 
     What is not given stays as it was; what is declared already is not written again. The first
-    declaration names the owner. Raises PlanImpossible, and writes nothing, where it would loosen
-    what was declared or does not fit the windows of earlier releases; CloakworkError for values
-    that are none; LedgerError where the ledger cannot be used.
+    declaration names the owner. ``distinct_from``: other datasets that have some of the same case
+    ids and hold other people. ``sign``: signs what the owner answers for: that, and a larger total
+    for what nothing was spent of; without it neither is taken.
+
+    Raises PlanImpossible, and writes nothing, where it would loosen what was declared or does not
+    fit the windows of earlier releases; CloakworkError for values that are none; LedgerError where
+    the ledger cannot be used.
     """
     book = Ledger.of(ledger)
-    later = _checked(dataset, owner, unit, totals or {}, windows, require_approval)
+    later = _checked(dataset, owner, unit, totals or {}, windows, require_approval, distinct_from)
     # Somebody must answer for a dataset.
     if owner is None and not book.events("dataset-declared", dataset=dataset):
         raise CloakworkError(f"dataset '{dataset}': its first declaration names its owner")
@@ -117,15 +130,19 @@ def declare_dataset(
 
     def require_tighter(entries: tuple[Entry, ...]) -> None:
         earlier = declaration_of(entries, dataset, book.url)
-        combined = earlier.tightened_by(later, dataset)
+        records = records_of(book.url, entries, dataset)
+        combined = earlier.tightened_by(later, dataset, unspent_currencies(records))
         held.append(combined)
         # The entry is written after this: it says all that is in force, so the newest one does.
         body.update(combined.fields())
         if combined.windows not in (None, "none"):
-            records = records_of(book.url, entries, dataset)
             require_same_period(dataset, records, combined.windows, "dataset")
         if combined == earlier:
             raise _DeclaredAlready
+        if earlier.is_raised_by(later) or combined.distinct_from != earlier.distinct_from:
+            if sign is None:
+                raise CloakworkError(f"dataset '{dataset}': its owner has to sign this")
+            body["signature"] = dict(sign(signed_text(dataset, body)))
 
     # The transaction that writes also decides, so two declarations never loosen each other.
     try:
@@ -133,6 +150,12 @@ def declare_dataset(
     except _DeclaredAlready:
         return held[-1], False
     return held[-1], True
+
+
+def signed_text(dataset: str, body: Mapping[str, Any]) -> bytes:
+    """What a signature in the body of a declaration is over: all else that it says."""
+    said = {key: value for key, value in body.items() if key != "signature"}
+    return json.dumps(["cloakwork dataset declaration", dataset, said], sort_keys=True).encode()
 
 
 class _DeclaredAlready(Exception):
@@ -146,13 +169,17 @@ def _checked(
     totals: Mapping[Currency, Cost],
     windows: DatasetWindows | None,
     require_approval: bool,
+    distinct_from: Sequence[str],
 ) -> DatasetDeclaration:
     """The declaration, or CloakworkError in one line."""
-    if not re.fullmatch(DATASET_PATTERN, dataset) or len(dataset) > LONGEST_NAME:
-        raise CloakworkError(
-            f"dataset {dataset!a}: a name holds letters (a-z, A-Z), digits, '.', '_' and '-', and "
-            f"begins with a letter or digit, as in a policy; at most {LONGEST_NAME} characters"
-        )
+    for name in (dataset, *distinct_from):
+        if not re.fullmatch(DATASET_PATTERN, name) or len(name) > LONGEST_NAME:
+            raise CloakworkError(
+                f"dataset {name!a}: a name holds letters (a-z, A-Z), digits, '.', '_' and '-', and "
+                f"begins with a letter or digit, as in a policy; at most {LONGEST_NAME} characters"
+            )
+    if folded(dataset) in map(folded, distinct_from):
+        raise CloakworkError(f"dataset '{dataset}' is not distinct from itself")
     for what, said in (("owner", owner), ("unit", unit)):
         if said is not None and not (said.strip() and is_one_line(said)):
             raise CloakworkError(
@@ -169,6 +196,7 @@ def _checked(
             },
             windows=windows,
             require_approval=require_approval,
+            distinct_from=tuple(distinct_from),
         )
     except ValidationError as error:
         first = error.errors()[0]

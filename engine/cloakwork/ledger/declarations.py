@@ -6,7 +6,7 @@ reserves. A later one may tighten what was declared, never loosen it: earlier re
 and their statements read, under the former terms.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import Field
@@ -14,10 +14,11 @@ from pydantic import Field
 from cloakwork.base.costs import Charge, Cost, Currency
 from cloakwork.base.errors import Cause, LedgerError, PlanImpossible
 from cloakwork.base.quantities import MOST_BUDGET, Frozen
-from cloakwork.ledger.account import Account, BudgetTerms, largest_shift
+from cloakwork.base.text import folded
+from cloakwork.ledger.account import CURRENCIES, Account, BudgetTerms, largest_shift
 from cloakwork.ledger.books import METRIC, Book, DeclaredTotal
 from cloakwork.ledger.journal import Entry
-from cloakwork.ledger.records import cost_fields, cost_from_fields
+from cloakwork.ledger.records import Record, charge_fields, cost_fields, cost_from_fields
 
 DatasetWindows = Literal["1 day", "1 week", "1 month", "1 year", "none"]
 """How long the windows of a dataset are, as a policy spells it; ``none``: it has none."""
@@ -42,7 +43,8 @@ class DatasetDeclaration(Frozen):
     ``owner``: who answers for it. ``unit``: whom every policy must protect, ``case`` or an
     attribute. ``totals``: by currency; those of metric and local privacy are the unit's unless
     given. ``windows``: the length that every policy must have, or ``none``. ``require_approval``:
-    whether only approved policies may be applied.
+    whether only approved policies may be applied. ``distinct_from``: other datasets that have some
+    of the same case ids and hold other people, on the owner's word.
     """
 
     owner: DeclaredName | None = None
@@ -50,16 +52,21 @@ class DatasetDeclaration(Frozen):
     totals: Mapping[Currency, Cost] = {}
     windows: DatasetWindows | None = None
     require_approval: bool = False
+    distinct_from: tuple[DeclaredName, ...] = ()
 
     @property
     def says_nothing(self) -> bool:
         """Whether nothing is declared."""
         return self == NOTHING_DECLARED
 
-    def tightened_by(self, later: "DatasetDeclaration", dataset: str) -> "DatasetDeclaration":
-        """This declaration after a later one; raises PlanImpossible where that would loosen it."""
+    def tightened_by(
+        self, later: "DatasetDeclaration", dataset: str, unspent: Collection[Currency] = ()
+    ) -> "DatasetDeclaration":
+        """This declaration after a later one; raises PlanImpossible where that would loosen it.
+        ``unspent``: the currencies in which nothing was spent, whose totals may still be raised.
+        """
         place = f"declaration of dataset '{dataset}'"
-        causes = [Cause(place, reason) for reason in _loosened(self, later)]
+        causes = [Cause(place, reason) for reason in _loosened(self, later, unspent)]
         if causes:
             raise PlanImpossible(causes, policy="dataset")
         return DatasetDeclaration(
@@ -68,6 +75,15 @@ class DatasetDeclaration(Frozen):
             totals={**self.totals, **later.totals},
             windows=later.windows or self.windows,
             require_approval=later.require_approval or self.require_approval,
+            distinct_from=tuple(dict.fromkeys((*self.distinct_from, *later.distinct_from))),
+        )
+
+    def is_raised_by(self, later: "DatasetDeclaration") -> bool:
+        """Whether ``later`` has a larger total somewhere."""
+        known = self.totals
+        return any(
+            currency in known and not _is_within(cost, known[currency])
+            for currency, cost in later.totals.items()
         )
 
     def require_allowed(self, dataset: str, terms: BudgetTerms, policy: str) -> None:
@@ -130,16 +146,24 @@ class DatasetDeclaration(Frozen):
                 said[name] = value
         if self.require_approval:
             said["require_approval"] = True
+        if self.distinct_from:
+            said["distinct_from"] = list(self.distinct_from)
         return said
 
 
-_SAID: Final = ("owner", "unit", "windows", "require_approval")
+_SAID: Final = ("owner", "unit", "windows", "require_approval", "distinct_from")
 """What an entry's body says beside the totals, where it is said."""
 
 NOTHING_DECLARED: Final = DatasetDeclaration()
 
 
-def _loosened(earlier: DatasetDeclaration, later: DatasetDeclaration) -> Iterable[str]:
+def _is_within(cost: Cost, most: Cost) -> bool:
+    return cost.epsilon <= most.epsilon and cost.delta <= most.delta
+
+
+def _loosened(
+    earlier: DatasetDeclaration, later: DatasetDeclaration, unspent: Collection[Currency]
+) -> Iterable[str]:
     """Where ``later`` asks for less than ``earlier``, each with what to do."""
     if None not in (earlier.unit, later.unit) and earlier.unit != later.unit:
         yield f"its unit is '{earlier.unit}', and stays that; name '{later.unit}' another dataset"
@@ -150,13 +174,29 @@ def _loosened(earlier: DatasetDeclaration, later: DatasetDeclaration) -> Iterabl
         if known is None:
             # Until now the unit's total stood for this currency.
             known = earlier.totals.get("unit")
-        if known is None:
+        if known is None or currency in unspent:
             continue
-        if cost.epsilon > known.epsilon or cost.delta > known.delta:
+        if not _is_within(cost, known):
             yield (
                 f"its total ({currency}) is epsilon {known.epsilon:g}, delta {known.delta:g}, "
-                "and may be lowered, never raised"
+                "and may be lowered, never raised, as releases were made under it"
             )
+
+
+def _no_looser(
+    said: DatasetDeclaration, earlier: DatasetDeclaration, unspent: Collection[Currency]
+) -> DatasetDeclaration:
+    """``said`` without what loosens ``earlier``, but for the totals of ``unspent`` currencies: two
+    spellings of a name were two datasets once, and the tighter of both holds for their people.
+    """
+    totals = {
+        currency: cost
+        if currency in unspent or (known := earlier.totals.get(currency)) is None
+        else Cost(epsilon=min(cost.epsilon, known.epsilon), delta=min(cost.delta, known.delta))
+        for currency, cost in said.totals.items()
+    }
+    unit, windows = earlier.unit or said.unit, earlier.windows or said.windows
+    return said.model_copy(update={"totals": totals, "unit": unit, "windows": windows})
 
 
 def declared_cost(epsilon: float, delta: float = 0.0) -> Cost:
@@ -172,25 +212,46 @@ def declaration_of(entries: Iterable[Entry], dataset: str, url: str = "") -> Dat
     """What the entries, oldest first, declare of ``dataset``; raises LedgerError where one cannot
     be read.
     """
-    own = (entry for entry in entries if entry.dataset == dataset)
-    return declarations(own, url).get(dataset, NOTHING_DECLARED)
+    own = (entry for entry in entries if entry.is_of(dataset))
+    return declarations(own, url).get(folded(dataset), NOTHING_DECLARED)
 
 
 def declarations(entries: Iterable[Entry], url: str = "") -> dict[str, DatasetDeclaration]:
-    """What the entries declare, by dataset, in order of first declaration."""
+    """What the entries declare, by dataset (``folded``), in order of first declaration."""
     found: dict[str, DatasetDeclaration] = {}
+    spent: dict[str, set[Currency]] = {}
     for entry in entries:
-        if entry.kind != "dataset-declared":
+        name = folded(entry.dataset)
+        if entry.kind not in ("dataset-declared", "reserve"):
             continue
         try:
             fields = entry.fields()
+            if entry.kind == "reserve":
+                spent.setdefault(name, set()).update(_currencies(fields["charges"]))
+                continue
             totals = fields.get("totals", {})
-            later = DatasetDeclaration(
+            said = DatasetDeclaration(
                 totals={currency: cost_from_fields(cost) for currency, cost in totals.items()},
                 **{name: fields[name] for name in _SAID if name in fields},
             )
-            earlier = found.get(entry.dataset, NOTHING_DECLARED)
-            found[entry.dataset] = earlier.tightened_by(later, entry.dataset)
+            earlier = found.get(name, NOTHING_DECLARED)
+            unspent = set(CURRENCIES) - spent.get(name, set())
+            found[name] = earlier.tightened_by(_no_looser(said, earlier, unspent), name, unspent)
         except (ValueError, KeyError, TypeError, AttributeError, PlanImpossible):
             raise LedgerError(url, f"entry {entry.seq} cannot be read") from None
     return found
+
+
+def _currencies(charges: Iterable[Mapping[str, Any]]) -> Iterator[Currency]:
+    """The currencies in which these charges of an entry count."""
+    for charge in charges:
+        if charge["currency"] != "none":
+            yield charge["currency"]
+        if "times" in charge:
+            yield "metric"
+
+
+def unspent_currencies(records: Iterable[Record]) -> set[Currency]:
+    """Those in which none of the records spent anything."""
+    charges = [charge for record in records for charge in record.charges]
+    return set(CURRENCIES) - set(_currencies(map(charge_fields, charges)))

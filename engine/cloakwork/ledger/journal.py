@@ -29,6 +29,7 @@ from urllib.parse import quote
 
 from cloakwork.base.errors import LedgerError
 from cloakwork.base.files import Lock, lock_file, lock_if_abandoned
+from cloakwork.base.text import folded
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine, Table
@@ -89,6 +90,10 @@ class Entry:
         """The digest that follows from all other fields."""
         return hashlib.sha256(json.dumps(astuple(self)[:-1], default=repr).encode()).hexdigest()
 
+    def is_of(self, dataset: str) -> bool:
+        """Whether it is about ``dataset``, however that is spelt."""
+        return folded(self.dataset) == folded(dataset)
+
     def fields(self) -> dict[str, Any]:
         """The body, parsed."""
         parsed: dict[str, Any] = json.loads(self.body)
@@ -129,10 +134,12 @@ def first_break(entries: tuple[Entry, ...]) -> Break | None:
 
 @dataclass(slots=True)
 class WriteTransaction:
-    """One transaction: what the journal holds, and the right to append to it."""
+    """One transaction over ``connection``: what the journal holds, and the right to append to
+    it.
+    """
 
     entries: tuple[Entry, ...]
-    _connection: "Connection"
+    connection: "Connection"
 
     def append(
         self,
@@ -154,7 +161,7 @@ class WriteTransaction:
             digest="",
         )
         entry = replace(undigested, digest=undigested.expected_digest)
-        self._connection.execute(tables().entries.insert().values(asdict(entry)))
+        self.connection.execute(tables().entries.insert().values(asdict(entry)))
         self.entries += (entry,)
         return entry
 
@@ -240,9 +247,11 @@ def sqlite_engine(file: Path, *, read_only: bool = False) -> "Engine":
     return create_engine("sqlite://", creator=connect, poolclass=NullPool)
 
 
-def make_sqlite_file(draft: Path, mode: int) -> "Engine":
-    """Make the file ``draft``, which must be new, with empty tables; ``mode``: before the umask."""
-    os.close(os.open(draft, os.O_CREAT | os.O_EXCL, mode))
+def make_sqlite_file(draft: Path) -> "Engine":
+    """Make the file ``draft``, which must be new, with empty tables; for its owner only (0600), as
+    SQLite then makes the files beside it.
+    """
+    os.close(os.open(draft, os.O_CREAT | os.O_EXCL, 0o600))
     engine = sqlite_engine(draft)
     with engine.connect() as connection, connection.begin():
         connection.exec_driver_sql("BEGIN")
@@ -485,7 +494,7 @@ class Journal:
             file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with tempfile.TemporaryDirectory(dir=file.parent, prefix=f".{file.name}.new-") as folder:
             draft = Path(folder) / file.name
-            make_sqlite_file(draft, mode=0o666)
+            make_sqlite_file(draft)
             # A link fails where the file exists: then another process was first.
             with suppress(FileExistsError):
                 os.link(draft, file)

@@ -24,23 +24,24 @@ from string import ascii_lowercase
 from typing import Any, Final, Literal
 
 from cloakwork.base.costs import Charge, Cost, Currency
-from cloakwork.base.errors import LedgerError
+from cloakwork.base.errors import LedgerError, SameCases
 from cloakwork.base.files import data_home, home, private_secret, secret_made_once
 from cloakwork.base.notebook_html import listing, paragraph, shown
-from cloakwork.base.text import version_of
+from cloakwork.base.text import folded, version_of
 from cloakwork.ledger.account import (
     Account,
     Balance,
     BudgetTerms,
+    binding,
     budgets_html,
     require_fit,
     require_same_period,
 )
 from cloakwork.ledger.books import METRIC, DeclaredTotal
 from cloakwork.ledger.case_hashes import (
-    Resemblance,
     WindowCheck,
     check_windows,
+    fingerprints_in,
     hashed_ids,
     keep_fingerprint,
     keep_window,
@@ -88,8 +89,8 @@ class ReservationRequest:
     hex. ``charges``: what the release costs. ``terms``: what the policy declares about the budget.
     ``note``: a few words about its guarantees; ``details``: what else is known of it, as JSON.
     ``makes``: a release, or a DP profile. ``folder``: where the release is to stand. ``require``:
-    what else must hold of the entries so far. ``private``: False for a run with a fixed seed, which
-    no ledger records.
+    what else must hold of the entries so far. ``sample``: the ``fingerprint`` of its case ids, made
+    with ``case_id_key``. ``private``: False for a run with a fixed seed, which no ledger records.
     """
 
     dataset: str
@@ -103,6 +104,7 @@ class ReservationRequest:
     makes: Literal["release", "profile"] = "release"
     folder: Path | None = None
     require: Require | None = None
+    sample: str | None = field(default=None, repr=False)
     private: bool = True
 
     def body(self, totals: Iterable[DeclaredTotal]) -> dict[str, Any]:
@@ -221,6 +223,7 @@ class Ledger:
         Raises BudgetExceeded, and writes nothing, when spent (reserved, committed or failed) plus
         requested is more than a binding total; PlanImpossible when the two protect different units
         and cannot be added up, or the dataset is declared with another unit or other windows;
+        SameCases where the case ids were released as another dataset;
         LedgerError when the ledger cannot be used or was altered, or the run is not private.
         """
         if not request.private:
@@ -231,10 +234,13 @@ class Ledger:
         try:
             with self.journal.writing() as writing:
                 _, _, declared = self._granted(request, writing.entries)
+                was_compared = self._require_own_cases(request, writing)
                 # Locked before the entry stands: nobody finds it unlocked while we live.
                 if request.folder is not None:
                     self.lock(release)
                 entry = writing.append("reserve", release, request.dataset, request.body(declared))
+                if request.sample is not None:
+                    keep_fingerprint(writing, release, request.dataset, request.sample)
         except BaseException:
             self.unlock(release)
             raise
@@ -245,6 +251,7 @@ class Ledger:
             digest=entry.digest,
             ledger=self,
             window=request.terms.window,
+            was_compared=was_compared,
         )
         self._reserved.append(reservation)
         return reservation
@@ -265,8 +272,28 @@ class Ledger:
         of_dataset.require_allowed(dataset, terms, named)
         require_same_period(dataset, records, terms.every, named)
         account = of_dataset.bind(Account.of(records), charges)
-        require_fit(dataset, account, charges, declared, terms, named)
+        binding_totals = binding(declared, charges, terms.cases_per_unit)
+        require_fit(dataset, account, charges, binding_totals, terms, named)
         return records, account, declared
+
+    def _require_own_cases(self, request: ReservationRequest, writing: WriteTransaction) -> bool:
+        """Raise SameCases where the case ids were released as another dataset, unless either is
+        declared to be distinct from the other; whether they could be compared.
+        """
+        known = fingerprints_in(writing.connection)
+        if request.sample is None or known is None:
+            return False
+        own, entries = request.dataset, writing.entries
+        apart = {folded(each) for each in declaration_of(entries, own, self.url).distinct_from}
+        for found in resemblances(request.sample, own, known):
+            others = declaration_of(entries, found.dataset, self.url).distinct_from
+            if folded(found.dataset) in apart or folded(own) in map(folded, others):
+                continue
+            is_declared = any(
+                entry.kind == "dataset-declared" and entry.is_of(own) for entry in entries
+            )
+            raise SameCases(own, found.dataset, str(found), is_declared=is_declared)
+        return True
 
     def lock(self, release: str) -> None:
         """Show that this process works on ``release``."""
@@ -377,15 +404,16 @@ class Ledger:
         entries = self.journal.read()
         declared = declarations(entries, self.url)
         records = records_of(self.url, entries, dataset)
-        names = {record.dataset for record in records}
-        names |= {name for name in declared if dataset in (None, name)}
-        firsts = {entry.dataset: entry.seq for entry in reversed(entries)}
+        names = {folded(record.dataset) for record in records}
+        names |= {name for name in declared if dataset is None or name == folded(dataset)}
+        # As it was spelt first.
+        firsts = {folded(entry.dataset): entry for entry in reversed(entries)}
         found = []
-        for name in sorted(names, key=firsts.__getitem__):
-            own = tuple(record for record in records if record.dataset == name)
+        for name in sorted(names, key=lambda each: firsts[each].seq):
+            own = tuple(record for record in records if folded(record.dataset) == name)
             declaration = declared.get(name, NOTHING_DECLARED)
             balances = _balances_of(declaration.bind(Account.of(own)))
-            found.append(Summary(name, balances, own, declaration))
+            found.append(Summary(firsts[name].dataset, balances, own, declaration))
         return tuple(found)
 
     def history(self, dataset: str | None = None) -> tuple[Record, ...]:
@@ -401,7 +429,7 @@ class Ledger:
         return tuple(
             entry
             for entry in self.journal.read()
-            if entry.kind in kinds and dataset in (None, entry.dataset)
+            if entry.kind in kinds and (dataset is None or entry.is_of(dataset))
         )
 
     def declaration(self, dataset: str) -> DatasetDeclaration:
@@ -464,7 +492,8 @@ class Ledger:
 @dataclass(frozen=True, slots=True)
 class Reservation:
     """Budget set aside for one release; ``digest`` names the ledger's entry, for a statement to
-    carry as a witness. ``window``: of a growing log, the one that is released.
+    carry as a witness. ``window``: of a growing log, the one that is released. ``was_compared``:
+    whether its case ids were compared with those of other datasets.
     """
 
     id: str
@@ -473,6 +502,7 @@ class Reservation:
     digest: str
     ledger: Ledger = field(repr=False, compare=False)
     window: str | None = None
+    was_compared: bool = False
 
     def intend(self, folder: Path, statement_digest: str) -> None:
         """The release is written whole, and is about to be renamed to ``folder``; its statement has
@@ -525,16 +555,6 @@ class Reservation:
                 raise LedgerError(self.ledger.url, refusal)
             writing.append("fail", self.id, self.dataset, {"reason": reason})
         self.ledger.unlock(self.id)
-
-    def recognise(self, sample: str) -> tuple[Resemblance, ...]:
-        """Keep the ``fingerprint`` of the case ids of the release, made with ``case_id_key``; which
-        other datasets seem to hold the same cases. Internal: never publish the answer. Raises
-        LedgerError where the ledger cannot be used.
-        """
-        journal = self.ledger.journal
-        found = resemblances(sample, self.dataset, read_fingerprints(journal) or [])
-        keep_fingerprint(journal, self.id, self.dataset, sample)
-        return found
 
     def record_window(self, ids: Iterable[str]) -> frozenset[str]:
         """Record that the cases with these ids were released with the window of the reservation,

@@ -104,7 +104,7 @@ def records_of(url: str, entries: Iterable[Entry], dataset: str | None) -> tuple
     # A release is what its entries say of it, one after another.
     records: dict[str, Record] = {}
     for entry in entries:
-        if entry.kind in EVENT_KINDS or dataset not in (None, entry.dataset):
+        if entry.kind in EVENT_KINDS or not (dataset is None or entry.is_of(dataset)):
             continue
         try:
             records[entry.release] = _updated_by(records.get(entry.release), entry)

@@ -19,6 +19,7 @@ from cloakwork.base.errors import Cause, PlanImpossible
 from cloakwork.base.exact import exactly, rounded_down
 from cloakwork.base.facts import CASE, Facts, unit_name
 from cloakwork.base.lineage import TIMESTAMPS
+from cloakwork.base.text import folded
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, short_description
 from cloakwork.guarantees.claims import (
     HoldsWindow,
@@ -156,7 +157,7 @@ def check_profile(draft: Draft) -> Draft:
 
 def _profile_faults(profile: Profile, draft: Draft) -> Iterator[Cause]:
     policy = draft.policy
-    if profile.dataset != policy.metadata.dataset:
+    if folded(profile.dataset) != folded(policy.metadata.dataset):
         yield Cause(
             "profile", f"it is of dataset '{profile.dataset}', not of '{policy.metadata.dataset}'"
         )
@@ -319,18 +320,17 @@ def _ledger_totals(policy: Policy) -> Mapping[Currency, Cost | None]:
     """The totals that a policy puts in force.
 
     A total without one of its own for single values stands for these too where a guarantee is about
-    them. Where times are covered together with everything else of a unit, it says what a unit may
-    risk: as a replacement of one time by another the same charge counts twice, and would never fit
-    the figure that was meant for units. What other policies declare for single values binds it.
+    them. Where only times of whole units are covered, it says what a unit may risk: as a
+    replacement of one time by another the same charge may count twice, and would never fit the
+    figure that was meant for units. What other policies declare for single values binds it.
     """
     found = totals(policy.spec.budget)
     total = policy.spec.budget.total
-    goals = [goal for goal in policy.goals() if TIMESTAMPS in goal.over and goal.price()]
-    if not goals or total is None or total.metric is not None:
+    prices = (goal.price() for goal in policy.goals())
+    is_about_values = any(price is not None and price.currency == "metric" for price in prices)
+    if is_about_values or total is None or total.metric is not None:
         return found
-    if all(goal.hides_presence() for goal in goals):
-        return {**found, "metric": None}
-    return found
+    return {**found, "metric": None}
 
 
 def total_in_currency(charges: tuple[Charge, ...], currency: Currency) -> Cost:

@@ -7,8 +7,10 @@ version 0.1.0 left under ``trusted/`` (it filed every key that ever signed) do n
 are trusted again.
 """
 
+import base64
 import hashlib
 import os
+import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -112,6 +114,30 @@ def signing_key(path: str | Path | None = None) -> SigningKey:
     public_file = _own_key_file().with_suffix(".pub.pem")
     _write_once(public_file, _pem_of(private.public_key()))
     return SigningKey(private=private, origin=origin, public_file=public_file, new=new)
+
+
+def signature_of(text: bytes, *, path: str | Path | None = None) -> dict[str, str]:
+    """The signature of a text by ``signing_key``, with its ``keyid``, as JSON values."""
+    key = signing_key(path)
+    return {"keyid": key.keyid, "sig": base64.b64encode(key.sign(text)).decode()}
+
+
+def signed_by(text: bytes, signature: object) -> str:
+    """Whose signature it is, in words, or why it does not count here."""
+    match signature:
+        case {"keyid": str(keyid), "sig": str(sig)} if re.fullmatch("[0-9a-f]{64}", keyid):
+            who = f"key {keyid[:16]}, {why_trusted(keyid)}"
+        case _:
+            return "no signature"
+    from cryptography.exceptions import InvalidSignature
+
+    public = trusted_key(keyid)
+    try:
+        if public is not None:
+            public.verify(base64.b64decode(sig, validate=True), text)
+    except (InvalidSignature, ValueError):
+        return f"key {keyid[:16]}, whose signature does not fit"
+    return who
 
 
 def trusted_key(keyid: str) -> "Ed25519PublicKey | None":

@@ -259,6 +259,8 @@ def declaration_line(declaration: "DatasetDeclaration") -> str | None:
         said.append("no windows" if none else f"windows of {declaration.windows}")
     if declaration.require_approval:
         said.append("approved policies only")
+    if declaration.distinct_from:
+        said.append(f"other people than {listed(declaration.distinct_from)}")
     return f"declared: {'; '.join(said)}"
 
 
@@ -352,6 +354,9 @@ def list_lines(found: "Sequence[DatasetOverview]") -> Iterator[str]:
 
 def show_lines(overview: "DatasetOverview") -> Iterator[str]:
     """One dataset: what is declared, what is left of each book, and what to know of it."""
+    from cloakwork.ledger.datasets import signed_text
+    from cloakwork.publishing.keys import signed_by
+
     for label, entries in declared_fields(overview.declaration).items():
         yield from _block(label, entries, indent=_LABEL)
     yield ""
@@ -367,8 +372,11 @@ def show_lines(overview: "DatasetOverview") -> Iterator[str]:
         f"Comparisons made before choosing: {made}." if made else "No comparisons were made."
     )
     for entry in overview.declared:
-        reason = entry.fields().get("reason")
+        said = entry.fields()
+        reason, signature = said.get("reason"), said.get("signature")
         at = entry.at[:16].replace("T", " ")
+        if signature is not None:
+            at += f", signed by {signed_by(signed_text(entry.dataset, said), signature)}"
         lines.append(f"Declared {at}{f': {reason}' if reason else ''}.")
     yield from _block("", lines)
 
@@ -381,13 +389,16 @@ def declared_fields(declaration: "DatasetDeclaration") -> dict[str, list[str]]:
     if declaration.require_approval:
         approval = "only approved policies may be applied"
     totals = [total_text(currency, cost) for currency, cost in declaration.totals.items()]
-    return {
+    fields = {
         "owner": [declaration.owner or "not declared"],
         "unit": [unit],
         "total": totals or ["not declared: the smallest of its policies binds"],
         "windows": [windows.get(declaration.windows, f"of {declaration.windows}")],
         "approval": [approval],
     }
+    if declaration.distinct_from:
+        fields["people"] = [f"others than those of {listed(declaration.distinct_from)}"]
+    return fields
 
 
 def gauge_text(balance: "Balance") -> str:
@@ -521,6 +532,7 @@ def declaration_json(declaration: "DatasetDeclaration") -> dict[str, Any]:
         "totals": {name: cost_json(cost) for name, cost in declaration.totals.items()},
         "windows": declaration.windows,
         "require_approval": declaration.require_approval,
+        "distinct_from": list(declaration.distinct_from),
     }
 
 

@@ -18,7 +18,7 @@ from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.naming import named, values_of
 from cloakwork.engines.base import Engine
 from cloakwork.ledger.case_hashes import fingerprint, hashed_ids, merged_fingerprint
-from cloakwork.ledger.ledger import Reservation
+from cloakwork.ledger.ledger import Ledger, Reservation
 from cloakwork.log.eventlog import (
     ACTIVITY,
     CASE_ID,
@@ -111,6 +111,12 @@ class CaseIdSample:
     def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
         """The fingerprint of all."""
         return pl.DataFrame({"sample": merged_fingerprint(summaries["sample"])})
+
+
+def case_id_sample(log: LogHandle, engine: Engine, ledger: Ledger) -> str:
+    """The fingerprint of the log's case ids, made with the key beside ``ledger``."""
+    found: str = engine.summarise(log, CaseIdSample(ledger.case_id_key()))["sample"][0]
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from cloakwork.plan.budget import facts_in_window, ledger_terms, require_profile
 from cloakwork.policy.load import digest
 from cloakwork.policy.model import Policy
 from cloakwork.run.prepare import (
+    case_id_sample,
     in_time_order,
     in_window,
     own_cases,
@@ -56,6 +57,7 @@ def measure(
         needs,
         facts.unit,
     )
+    engine = MemoryEngine()
     request = ReservationRequest(
         dataset=policy.metadata.dataset,
         policy=policy.metadata.name,
@@ -67,11 +69,11 @@ def measure(
         makes="profile",
         private=noise.private,
         require=require,
+        sample=case_id_sample(prepared, engine, ledger) if noise.private else None,
     )
     reservation = ledger.reserve(request)
     try:
         # Bounded as a release bounds it: the parameters charge for that.
-        engine = MemoryEngine()
         own, _ = own_cases(prepared, facts, reservation, engine)
         bounds = BoundParams(
             attribute=facts.unit.attribute,

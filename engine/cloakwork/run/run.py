@@ -16,7 +16,6 @@ from cloakwork.base.errors import (
     GuaranteeBroken,
     LedgerError,
     MechanismError,
-    OutputError,
     PlanUnsound,
 )
 from cloakwork.base.lineage import TIMESTAMPS
@@ -35,8 +34,8 @@ from cloakwork.plan.budget import reservation_request
 from cloakwork.plan.model import Catalogue, Claim, Plan, Step
 from cloakwork.plan.planner import replan
 from cloakwork.run.prepare import (
-    CaseIdSample,
     SourceFigures,
+    case_id_sample,
     figures_in,
     measured_attributes,
     own_cases,
@@ -105,6 +104,11 @@ class EntryDetails:
     require: Require | None = None
 
 
+NOT_COMPARED: Final = (
+    "whether its cases were released as another dataset is not known: the right to read the "
+    "ledger's fingerprints is missing"
+)
+
 NO_DETAILS: Final = EntryDetails()
 
 
@@ -137,7 +141,7 @@ class Run:
 
         Proves the plan again, reserves its cost in ``ledger`` before any step reads the log, takes
         the steps, and measures what can be measured. The release stays reserved until it is
-        published. Raises PlanUnsound, BudgetExceeded, GuaranteeBroken, MechanismError or
+        published. Raises PlanUnsound, BudgetExceeded, SameCases, GuaranteeBroken, MechanismError or
         LedgerError. Once reserved, budget is never handed back.
         """
         # A plan is data: whoever edited it gets no more than it proves.
@@ -170,17 +174,15 @@ class Run:
             reservation = ledger.reserve(
                 replace(
                     request,
+                    sample=case_id_sample(prepared, self.engine, ledger),
                     details={**request.details, **entry.details},
                     folder=entry.folder,
                     require=entry.require,
                 )
             )
-        recognised = _recognised(
-            prepared,
-            reservation,
-            self.engine,
-            self.reporter,
-        )
+        not_compared: tuple[str, ...] = ()
+        if reservation is not None and not reservation.was_compared:
+            not_compared = (NOT_COMPARED,)
         try:
             prepared, of_window = own_cases(
                 prepared,
@@ -215,7 +217,7 @@ class Run:
                 source=figures_in(opened.seen),
                 steps=records,
                 stages=self.watch.seconds,
-                notes=(*entry.notes, *prepared.notes, *of_window, *seen, *recognised),
+                notes=(*entry.notes, *prepared.notes, *of_window, *seen, *not_compared),
             ),
             ledger_entry=reservation.digest if reservation else None,
             private=self.noise.private,
@@ -336,26 +338,6 @@ def failed(reservation: Reservation, error: BaseException) -> None:
         # The entry stays open, as after a crash: as much is spent, and ``ledger reconcile`` closes
         # it.
         error.add_note(f"the ledger does not know yet: {unrecorded}")
-
-
-def _recognised(
-    log: LogHandle,
-    reservation: Reservation | None,
-    engine: Engine,
-    reporter: Reporter,
-) -> tuple[str, ...]:
-    """Which other datasets seem to hold the same cases: internal, and nothing depends on it."""
-    if reservation is None:
-        return ()
-    try:
-        sampling = CaseIdSample(reservation.ledger.case_id_key())
-        sample = engine.summarise(log, sampling)["sample"][0]
-        found = [str(hint) for hint in reservation.recognise(sample)]
-    except (LedgerError, OutputError) as error:
-        found = [f"no fingerprint of the case ids was kept: {error}"]
-    for hint in found:
-        reporter(f"internal hint: {hint}")
-    return tuple(found)
 
 
 def granted(
