@@ -23,8 +23,8 @@ def test_all_that_is_known(tmp_path: Path) -> None:
     declare_dataset(ledger, "planned", owner="A", totals={"unit": Cost(epsilon=2.0)})
     ids = [str(number) for number in range(500)]
     key = ledger.case_id_key()
-    declare_dataset(ledger, "other", owner="O", distinct_from=["CLAIMS"], sign=signed)
     reserve(ledger, unit(0.5), total(1.0), sample=fingerprint(ids, key))
+    declare_dataset(ledger, "other", owner="O", distinct_from=["CLAIMS"], sign=signed)
     reserve(ledger, metric(1.0, 1), dataset="other", sample=fingerprint(ids[:250], key))
     ledger.record_event("compared", "claims", {"policies": 2})
     declare_dataset(ledger, "claims", owner="B")
@@ -35,7 +35,7 @@ def test_all_that_is_known(tmp_path: Path) -> None:
     assert [found.dataset for found in claims.overlaps or ()] == ["other"]
     assert [found.dataset for found in other_found.overlaps or ()] == ["claims"]
     assert [entry.kind for entry in claims.comparisons] == ["compared"]
-    assert (claims.declaration.owner, other_found.declaration.owner) == ("B", None)
+    assert (claims.declaration.owner, other_found.declaration.owner) == ("B", "O")
     assert other_found.summary.balances[-1].shift == timedelta(hours=1)
 
 

@@ -69,14 +69,16 @@ def test_only_what_was_spent_of_is_bound_for_good(ledger: Ledger) -> None:
     """
     declare(ledger, totals={"unit": Cost(epsilon=1.0), "metric": Cost(epsilon=1.0)})
     raised = {"metric": Cost(epsilon=3.0)}
+    with pytest.raises(PlanImpossible, match="never raised"):
+        declare(ledger, totals=raised, sign=lambda _: {})
     with pytest.raises(CloakworkError, match="has to sign this"):
-        declare(ledger, totals=raised)
-    assert declare(ledger, totals=raised, sign=lambda _: {"keyid": "k", "sig": "s"})
+        declare(ledger, totals=raised, amend=True)
+    assert declare(ledger, totals=raised, amend=True, sign=lambda _: {"keyid": "k", "sig": "s"})
     (first, second) = ledger.events("dataset-declared")
     assert ("signature" in first.fields(), "signature" in second.fields()) == (False, True)
     ledger.reserve(request(metric(2.0, 1)))
     with pytest.raises(PlanImpossible, match="never raised"):
-        declare(ledger, totals={"metric": Cost(epsilon=9.0)}, sign=lambda _: {})
+        declare(ledger, totals={"metric": Cost(epsilon=9.0)}, amend=True, sign=lambda _: {})
     assert ledger.declaration("claims").totals["metric"] == Cost(epsilon=3.0)
     # An amendment that is filed by hand after something was spent counts for nothing.
     forged = {"totals": {"metric": {"epsilon": "9.0", "delta": "0.0"}}, "owner": "Claims office"}

@@ -345,6 +345,7 @@ def show_dataset(name: str, ledger: str | None, as_json: bool) -> None:
     metavar="NAME",
     help="Another dataset with some of the same case ids whose cases are other people; signed.",
 )
+@click.option("--amend", is_flag=True, help="Raise totals of which nothing was spent yet; signed.")
 @click.option("--reason", default="", metavar="TEXT", help="Why, for the record.")
 @key_option
 @ledger_option
@@ -357,6 +358,7 @@ def declare(
     windows: DatasetWindows | None,
     require_approval: bool,
     distinct_from: tuple[str, ...],
+    amend: bool,
     reason: str,
     key_file: str | None,
     ledger: str | None,
@@ -365,9 +367,7 @@ def declare(
     """Declare NAME's owner, unit, total or windows; every later release must keep to them.
 
     What is not given stays as it was. A later declaration may lower a total or add a condition,
-    never loosen one; the owner may change. Costs of earlier releases count. A total of which
-    nothing was spent yet may be raised; that is signed, as is that its cases are other people than
-    those of another dataset.
+    never loosen one; the owner may change. Costs of earlier releases count.
     """
     from cloakwork.ledger.datasets import declare_dataset
     from cloakwork.publishing.keys import signature_of
@@ -387,6 +387,7 @@ def declare(
         require_approval=require_approval,
         distinct_from=distinct_from,
         reason=reason,
+        amend=amend,
         sign=partial(signature_of, path=key_file),
     )
     found = _named(book, name)

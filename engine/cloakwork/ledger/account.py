@@ -380,14 +380,15 @@ def _what_fits(
         for _ in range(20):
             middle = (least + most) / 2
             least, most = (middle, most) if fits(middle, of_delta) else (least, middle)
-        # Two digits, rounded down: what people write.
-        epsilon = least * dearest.epsilon
-        if epsilon < _LEAST_EPSILON:
+        largest = least * dearest.epsilon
+        if not _LEAST_EPSILON <= largest < math.inf:
             continue
-        unit = 10.0 ** (math.floor(math.log10(epsilon)) - 1)
-        epsilon = round(math.floor(epsilon / unit) * unit, 12)
-        if fits(epsilon / dearest.epsilon, of_delta):
-            return epsilon, of_delta * dearest.delta
+        # Two digits, as people write; rounded down where it does not fit else.
+        unit = 10.0 ** (math.floor(math.log10(largest)) - 1)
+        for steps in (round(largest / unit), math.floor(largest / unit)):
+            epsilon = round(steps * unit, 12)
+            if fits(epsilon / dearest.epsilon, of_delta):
+                return epsilon, of_delta * dearest.delta
     return None
 
 

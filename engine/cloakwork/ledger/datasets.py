@@ -106,6 +106,7 @@ def declare_dataset(
     require_approval: bool = False,
     distinct_from: Sequence[str] = (),
     reason: str = "",
+    amend: bool = False,
     sign: Sign | None = None,
 ) -> tuple[DatasetDeclaration, bool]:
     """Declare what holds of ``dataset`` from now on: what is in force then, and whether that is
@@ -113,8 +114,8 @@ def declare_dataset(
 
     What is not given stays as it was; what is declared already is not written again. The first
     declaration names the owner. ``distinct_from``: other datasets that have some of the same case
-    ids and hold other people. ``sign``: signs what the owner answers for: that, and a larger total
-    for what nothing was spent of; without it neither is taken.
+    ids and hold other people. ``amend``: totals of which nothing was spent yet may be raised.
+    ``sign``: signs what the owner answers for, which are these two.
 
     Raises PlanImpossible, and writes nothing, where it would loosen what was declared or does not
     fit the windows of earlier releases; CloakworkError for values that are none; LedgerError where
@@ -131,7 +132,8 @@ def declare_dataset(
     def require_tighter(entries: tuple[Entry, ...]) -> None:
         earlier = declaration_of(entries, dataset, book.url)
         records = records_of(book.url, entries, dataset)
-        combined = earlier.tightened_by(later, dataset, unspent_currencies(records))
+        unspent = unspent_currencies(records) if amend else ()
+        combined = earlier.tightened_by(later, dataset, unspent)
         held.append(combined)
         # The entry is written after this: it says all that is in force, so the newest one does.
         body.update(combined.fields())
