@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, get_args
 
-from cloakwork.authoring.attributes import Nature, Proposal, classify, figures_of
-from cloakwork.authoring.read_off import ReadOff, read_off
+from cloakwork.authoring.attributes import Nature, Proposal, ValueType, classify, figures_of
 from cloakwork.authoring.sources import user_name
 from cloakwork.authoring.unknown_log import (
     is_read_from,
@@ -25,7 +24,6 @@ from cloakwork.base.globs import is_glob
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.base.naming import CASE_PREFIX
 from cloakwork.base.progress import Reporter
-from cloakwork.base.quantities import format_duration
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from cloakwork.log.formats.detect import DetectedInput
 from cloakwork.log.formats.options import ROLES, InputOptions
@@ -35,18 +33,30 @@ from cloakwork.policy.semantics import NO_PURPOSE, placeholder
 
 Goal = Literal["k-anonymity", "control-flow-dp", "whole-log-dp"]
 Audience = Literal["internal", "share", "publish"]
+Times = Literal["drawn", "noised", "none"]
+"""``drawn``: anew, through noisy tables of all cases; ``noised``: each with noise on itself."""
 
 GOALS: Final[tuple[Goal, ...]] = get_args(Goal)
 AUDIENCES: Final[tuple[Audience, ...]] = get_args(Audience)
+TIMES: Final[tuple[Times, ...]] = get_args(Times)
 
 GOAL_OF: Final[dict[Audience, Goal]] = {
     "internal": "k-anonymity",
     "share": "k-anonymity",
-    "publish": "control-flow-dp",
+    "publish": "whole-log-dp",
 }
-"""What is proposed where only the audience is known."""
+"""What is proposed where only the audience is known: it follows from that alone, and from nothing
+in the log, so no choice has to be accounted for.
+"""
 
-K: Final[dict[Audience, int]] = {"internal": 5, "share": 10, "publish": 20}
+K: Final[dict[Audience, int]] = {"internal": 5, "share": 12, "publish": 20}
+"""For recipients outside 1/k lies below ``THRESHOLD``."""
+
+THRESHOLD: Final[dict[Audience, float]] = {"internal": 0.2, "share": 0.09, "publish": 0.05}
+"""The largest share of cases that may be found by what somebody knows. For recipients outside .09,
+as the European Medicines Agency (Policy 0070, 2016, section 5.4) and Health Canada (Public Release
+of Clinical Information, 2019) take it.
+"""
 
 LONGEST_NAME: Final = 200
 """Characters of an attribute's name that a policy may hold."""
@@ -72,9 +82,8 @@ class Suggestion:
     - ``proposals``: of each attribute that a policy can name, in the log's order.
     - ``unnamed``: attributes whose names a policy cannot hold; ``"*"`` drops them.
     - ``has_times``: whether any event has a time.
-    - ``releases_times``: whether times are to be released.
+    - ``times``: how times are released.
     - ``persons``: case attributes that may name a person who has several cases.
-    - ``read_off``: values of the log, to be confirmed; None where noise is claimed.
     - ``unit``: the attribute of cases that is protected with all of its cases; None for the case.
     - ``taken``: the columns of the case, the activity and the timestamp, by the attributes' full
       names; empty where the log names them itself.
@@ -89,9 +98,8 @@ class Suggestion:
     proposals: tuple[Proposal, ...]
     unnamed: tuple[str, ...]
     has_times: bool
-    releases_times: bool
+    times: Times
     persons: tuple[str, ...]
-    read_off: ReadOff | None = field(default=None, repr=False)
     unit: str | None = None
     taken: Mapping[str, str] = field(default_factory=dict)
     options: InputOptions = field(default_factory=InputOptions)
@@ -100,10 +108,23 @@ class Suggestion:
 
     @property
     def covered(self) -> tuple[Proposal, ...]:
-        """The attributes that the guarantee covers, and so releases."""
-        if self.goal != "whole-log-dp":
-            return ()
-        return tuple(each for each in self.proposals if each.may_be_released)
+        """The attributes that the guarantee covers, and so releases: truth values, as both are
+        known.
+        """
+        return tuple(each for each in self._releasable if each.figures.type == "truth value")
+
+    @property
+    def asked(self) -> tuple[Proposal, ...]:
+        """The attributes that could be released once somebody says which values there are."""
+        return tuple(each for each in self._releasable if each.figures.type != "truth value")
+
+    @property
+    def _releasable(self) -> tuple[Proposal, ...]:
+        # Drawn beside drawn times, or with whole cases.
+        draws = self.goal == "whole-log-dp" or (
+            self.goal == "k-anonymity" and self.times == "drawn"
+        )
+        return tuple(each for each in self.proposals if draws and each.may_be_released)
 
     @property
     def persons_of_events(self) -> tuple[str, ...]:
@@ -118,10 +139,8 @@ class Suggestion:
 
     @property
     def questions(self) -> int:
-        """How many places of the policy only its author can fill in."""
-        # Of a truth value both values are known, so nothing is asked.
-        of_attributes = sum(each.figures.type != "truth value" for each in self.covered)
-        return of_attributes + bool(self.time_formats)
+        """How many places of the policy have to be filled in before it is valid."""
+        return int(bool(self.time_formats))
 
     @property
     def columns(self) -> dict[str, str]:
@@ -180,7 +199,7 @@ class SuggestionRequest:
     header: Mapping[str, str | None]
     audience: Audience = "share"
     goal: Goal | None = None
-    times: bool = True
+    times: Times = "drawn"
     columns: Mapping[str, str] = field(default_factory=dict)
     said: Mapping[str, str] = field(default_factory=dict)
     unit: str | None = None
@@ -208,13 +227,13 @@ def suggest(
     audience: Audience = "share",
     goal: Goal | None = None,
     *,
-    times: bool = True,
+    times: Times = "drawn",
     detected: DetectedInput = NOTHING_DETECTED,
     unit: str | None = None,
 ) -> Suggestion:
     """Propose a role and a treatment for every attribute of ``log``, and guarantees for
-    ``audience``; ``times``: whether times are to be released where they can be; ``detected``: how
-    the log was read; ``unit``: the attribute of cases that is to be protected with all of its
+    ``audience``; ``times``: how they are to be released where there are some; ``detected``: how the
+    log was read; ``unit``: the attribute of cases that is to be protected with all of its
     cases.
 
     It reads the raw log: what it returns is internal, but for what an author keeps of it.
@@ -232,19 +251,18 @@ def suggestion_of(
     audience: Audience,
     goal: Goal | None,
     *,
-    times: bool,
+    times: Times,
     detected: DetectedInput = NOTHING_DETECTED,
     unit: str | None = None,
 ) -> Suggestion:
     """As ``suggest``, of attributes that were looked at already."""
     goal = goal or GOAL_OF[audience]
     named = tuple(each for each in proposals if _can_be_named(each.name))
-    # Beside k-anonymity, whoever knows some of a case's times finds it among noised ones.
-    shares_times = goal == "whole-log-dp" or (goal == "k-anonymity" and audience != "publish")
     has_times = has_time(log)
-    releases_times = has_times and times and shares_times
-    # Where noise is claimed, nothing read off the log may stand in the file.
-    claims_noise = goal != "k-anonymity" or releases_times
+    if goal == "control-flow-dp" or not has_times:
+        times = "none"
+    elif goal == "whole-log-dp" and times == "noised":
+        times = "drawn"
     return Suggestion(
         header=header,
         audience=audience,
@@ -252,9 +270,8 @@ def suggestion_of(
         proposals=named,
         unnamed=tuple(each.name for each in proposals if not _can_be_named(each.name)),
         has_times=has_times,
-        releases_times=releases_times,
+        times=times,
         persons=tuple(each.name for each in named if each.figures.of_case and _names_persons(each)),
-        read_off=None if claims_noise else read_off(log, named, K[audience]),
         unit=unit,
         taken=detected.columns.taken,
         options=detected.options,
@@ -366,16 +383,12 @@ def _lines(suggestion: Suggestion) -> Iterator[str]:
 def _introduction(suggestion: Suggestion) -> Iterator[str]:
     yield f"# Suggested for {READERS[suggestion.audience]}; read every line before it is used."
     yield "# Roles were found from the names of the attributes and from the log itself: they are"
-    if suggestion.read_off is None:
-        yield "# proposals. No value of the log stands here; the names of its attributes do, and a"
-        yield "# release publishes them with the policy."
-    else:
-        yield "# proposals. A release publishes the policy, and with it the names of attributes and"
-        yield "# each value that you take over from a comment 'read off the log': keep this file"
-        yield "# inside until these comments are gone."
-    if suggestion.goal == "whole-log-dp":
-        yield "# Answer the questions in <...> from what is public or written down elsewhere, never"
-        yield "# from the log: a value found there would be published."
+    yield "# proposals. No value of the log stands here; the names of its attributes do, and a"
+    yield "# release publishes them with the policy."
+    if suggestion.asked:
+        yield "# Attributes marked 'asked' are left out until somebody says which values they can"
+        yield "# have: cloakwork policy answer FILE. Say it from what is public or written down"
+        yield "# elsewhere, never from the log: a value found there would be published."
 
 
 _ROLE_OF: Final = {full: role for role, full in ROLES.items()}
@@ -431,122 +444,88 @@ def _attributes(suggestion: Suggestion) -> Iterator[str]:
     yield f'    "concept:name": {{role: control-flow}}   # the activity{activity}'
     if suggestion.has_times:
         yield f'    "time:timestamp": {{role: timestamp}}   # when an event happened{time}'
-    # What the guarantee covers is released, and its values must be declared.
-    asked = {each.name for each in suggestion.covered}
+    covered = {each.name for each in suggestion.covered}
+    asked = {each.name for each in suggestion.asked}
     for title, natures in _SECTIONS:
         found = [each for each in suggestion.proposals if each.nature in natures]
         if found:
             yield f"    # {title}:"
         for each in found:
-            yield from _attribute(each, is_asked=each.name in asked)
-            if suggestion.read_off is not None:
-                yield from _proposed(each, suggestion.read_off)
+            treatment = "domain: [true, false]" if each.name in covered else "treatment: drop"
+            why = f"{each.reason}; asked: {ASKED[each.figures.type]}"
+            comment = why if each.name in asked else each.reason
+            yield f"    {in_quotes(each.name)}: {{role: {each.role}, {treatment}}}   # {comment}"
     yield '    "*": {treatment: drop}   # whatever else a log may hold'
 
 
-def _attribute(proposal: Proposal, *, is_asked: bool) -> Iterator[str]:
-    name, role = in_quotes(proposal.name), proposal.role
-    if not is_asked:
-        yield f"    {name}: {{role: {role}, treatment: drop}}   # {proposal.reason}"
-        return
-    yield f"    {name}:   # {proposal.reason}"
-    yield f"      role: {role}"
-    match proposal.figures.type:
-        case "truth value":
-            yield "      domain: [true, false]"
-        case "whole number" | "number":
-            question = "which two numbers can it not leave? write [least, largest]"
-            yield f"      range: {in_quotes(placeholder(question))}"
-            if proposal.figures.type == "whole number":
-                yield "      type: integer   # else numbers are released with decimals"
-        case _:
-            question = "which values are there? write [one, another, ...] from its code list"
-            yield f"      domain: {in_quotes(placeholder(question))}"
-            yield "      # or, in its place, what enough cases have: find_values: true"
-
-
-def _proposed(proposal: Proposal, found: ReadOff) -> Iterator[str]:
-    """A rule that releases the attribute, its values read off the log; as a comment."""
-    name, role = proposal.name, proposal.role
-    if name in found.bands:
-        edges = ", ".join(f"{edge:.12g}" for edge in found.bands[name])
-        yield f"    #   or released: {{role: {role}, treatment: generalise, bins: [{edges}]}}"
-    elif name in found.domains:
-        values = ", ".join(map(in_quotes, found.domains[name]))
-        yield f"    #   or released: {{role: {role}, domain: [{values}]}}"
-    else:
-        return
-    yield "    #   (read off the log; confirm it, and list the attribute under 'over' below)"
+ASKED: Final[dict[ValueType, str]] = {
+    "text": "which values are there?",
+    "time": "between which days does it lie?",
+    "number": "which two numbers can it not leave?",
+    "whole number": "which two whole numbers can it not leave?",
+    "truth value": "is it true or false?",
+}
+"""What has to be known of an attribute before it can be released."""
 
 
 def _guarantees(suggestion: Suggestion) -> Iterator[str]:
-    epsilon = EPSILON[suggestion.audience]
-    if suggestion.goal == "k-anonymity":
-        yield from _k_anonymity(suggestion)
+    k, times = K[suggestion.audience], suggestion.times
+    drawn = [TIMESTAMPS] if times == "drawn" else []
+    drawn += [in_quotes(each.name) for each in suggestion.covered]
+    if suggestion.goal != "k-anonymity":
+        yield "    - kind: differential-privacy   # the release tells little about any one case"
+        yield from _price(suggestion, [CONTROL_FLOW, *drawn])
         return
-    over = [CONTROL_FLOW]
-    if suggestion.goal == "whole-log-dp":
-        over += [TIMESTAMPS] if suggestion.releases_times else []
-        over += [in_quotes(each.name) for each in suggestion.covered]
-    yield "    - kind: differential-privacy   # the release tells little about any one case"
-    yield f"      epsilon: {epsilon}   # less protects more"
-    yield f"      delta: {DELTA}   # at most a tenth of 1 / the number of cases"
-    yield f"      over: [{', '.join(over)}]"
-
-
-def _k_anonymity(suggestion: Suggestion) -> Iterator[str]:
     yield "    - kind: k-anonymity"
-    k = K[suggestion.audience]
     yield f"      k: {k}   # at least {k} cases share every released activity sequence"
     yield "      over: [control-flow]"
     yield "      scope: variants"
     if suggestion.unit is not None:
         yield "      count: units   # k persons, not k cases of one"
-    if suggestion.releases_times:
+    if times == "noised":
         yield "    - kind: metric-privacy   # noise hides when a single event was, not whose it was"
         yield "      epsilon: 1.0"
         yield "      shift: 1h"
         yield "      over: [timestamps]"
-    elif suggestion.has_times and suggestion.audience == "publish":
-        yield "    # No times: who knows some of a case's times can find it among noised ones."
+    elif drawn:
+        yield "    - kind: differential-privacy   # drawn anew: tells little of when a case happened"
+        yield "      neighbours: bounded   # given which activities a case has, and in which order"
+        yield from _price(suggestion, drawn)
+
+
+def _price(suggestion: Suggestion, over: list[str]) -> Iterator[str]:
+    yield f"      epsilon: {EPSILON[suggestion.audience]}   # less protects more"
+    yield f"      delta: {DELTA}   # at most a tenth of 1 / the number of cases"
+    yield f"      over: [{', '.join(over)}]"
 
 
 def _facts(suggestion: Suggestion) -> Iterator[str]:
-    found = suggestion.read_off
-    if found is not None and found.longest_case is not None:
-        yield ""
-        yield "  # Read off the log and rounded up; confirm them before you take them over:"
-        yield "  # assume:"
-        yield f"  #   longest_case: {found.longest_case}   # events; longer cases are cut"
-        if found.longest_gap is not None:
-            gap = format_duration(found.longest_gap)
-            yield f"  #   longest_gap: {gap}   # between two events of a case"
-    if suggestion.goal == "k-anonymity":
-        return
-    questions = [
-        ("alphabet: [...]", "which activities does the system offer?"),
-        ("units_at_most: ...", "how many cases are there at most? allows a larger delta"),
-    ]
-    if suggestion.goal == "whole-log-dp" and suggestion.releases_times:
-        window = 'window: {start: "2024-01-01T00:00:00Z", end: "2025-01-01T00:00:00Z"}'
-        questions.append((window, "when did cases start?"))
-        questions.append(("longest_gap: 90d", "how long may a case wait at most?"))
     yield from (
         "",
-        "  # What is public anyway; declaring it keeps more. Never look it up in the log.",
+        "  assume:",
+        f"    risk_threshold: {THRESHOLD[suggestion.audience]}"
+        "   # the largest share of cases that may be found",
     )
-    yield "  # assume:"
-    for fact, question in questions:
-        yield f"  #   {fact}   # {question}"
+    if suggestion.goal == "k-anonymity" and suggestion.times != "drawn":
+        return
+    yield "    # What is public anyway; declaring it keeps more. Never look it up in the log."
+    if suggestion.goal != "k-anonymity":
+        yield "    # alphabet: [...]   # which activities does the system offer?"
+    yield "    # units_at_most: ...   # how many cases are there at most? allows a larger delta"
+    if suggestion.times == "drawn":
+        yield '    # window: {start: "2024-01-01T00:00:00Z", end: "2025-01-01T00:00:00Z"}'
+        yield "    #   when did cases start? without it, noisy counts find that, from the budget"
+        yield "    # longest_gap: 90d   # how long may a case wait at most?"
+        yield "    # time_zone: Europe/Berlin   # by whose clocks do people work?"
 
 
 def _budget(suggestion: Suggestion) -> Iterator[str]:
-    if suggestion.goal == "k-anonymity" and not suggestion.releases_times:
+    if suggestion.goal == "k-anonymity" and suggestion.times == "none" and not suggestion.covered:
         yield "    # k-anonymity draws on no budget; differential privacy of the same data would."
         yield f"    total: {{epsilon: 4.0, delta: {TOTAL_DELTA}}}"
         return
-    # Beside k-anonymity only the noise on times is charged, at the epsilon of its guarantee.
-    epsilon = 1.0 if suggestion.goal == "k-anonymity" else EPSILON[suggestion.audience]
+    is_noised = suggestion.goal == "k-anonymity" and suggestion.times == "noised"
+    epsilon = 1.0 if is_noised else EPSILON[suggestion.audience]
     total = f"{{epsilon: {RELEASES * epsilon}, delta: {TOTAL_DELTA}}}"
     yield "    # Once a release is made this binds: a later policy may lower it, never raise it."
     yield f"    total: {total}   # all releases of this dataset together: {RELEASES} like this one"

@@ -1,6 +1,6 @@
 """What planning may know: public facts that the policy declares, never what is counted on a log."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
@@ -111,6 +111,36 @@ class Window(Frozen):
         return self
 
 
+SuggestedText = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+
+
+class Suggested(Frozen):
+    """What a proposal took from the raw log. ``read_off``: what it found there, in words;
+    ``confirmed_by`` and ``confirmed_on``: who said that it is publicly known, and when. ``chosen``:
+    the form of release that somebody took after reading figures of the raw log, ``instead_of`` the
+    one that follows from the answers alone.
+    """
+
+    read_off: tuple[SuggestedText, ...] = ()
+    confirmed_by: SuggestedText | None = None
+    confirmed_on: date | None = None
+    chosen: SuggestedText | None = None
+    instead_of: SuggestedText | None = None
+
+    @model_validator(mode="after")
+    def _complete(self) -> "Suggested":
+        if (self.confirmed_by is None) != (self.confirmed_on is None):
+            raise ValueError("confirmed_by and confirmed_on stand together: who, and when")
+        if (self.chosen is None) != (self.instead_of is None):
+            raise ValueError("chosen and instead_of stand together")
+        return self
+
+    @property
+    def unconfirmed(self) -> tuple[str, ...]:
+        """What was read off the log, and nobody answers for."""
+        return () if self.confirmed_by is not None else self.read_off
+
+
 class Facts(Frozen):
     """Declared public facts, printed with every claim as its assumptions.
 
@@ -130,7 +160,7 @@ class Facts(Frozen):
     variants hold; only a profile tells, and only predictions use it. ``employees``: the attribute
     of events whose values are protected, where these are employees: mechanisms then protect single
     cases, ``unit``, by so much more that the events of one employee are. ``cases_per_employee``: an
-    upper bound on the cases that hold these.
+    upper bound on the cases that hold these. ``suggested``: what of the policy came from the log.
     """
 
     unit: Unit = Unit()
@@ -157,6 +187,7 @@ class Facts(Frozen):
     measured: tuple[str, ...] = ()
     release_window: Annotated[str | None, Field(exclude_if=lambda name: name is None)] = None
     head_share: Annotated[float, Field(ge=0, le=1)] | None = None
+    suggested: Annotated[Suggested | None, Field(exclude_if=lambda said: said is None)] = None
 
     @property
     def protected(self) -> Unit:

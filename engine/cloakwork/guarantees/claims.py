@@ -6,6 +6,7 @@ compares records alone. Every record is frozen and has a ``kind``, which disting
 of a union.
 """
 
+from datetime import date
 from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field
@@ -95,6 +96,25 @@ class WithinLimits(Frozen):
     unpacked_size: Annotated[int, Field(ge=1)]
     unpack_ratio: Annotated[int, Field(ge=1)]
     attributes: Annotated[int, Field(ge=1)]
+
+
+class ReadOffLog(Frozen):
+    """What the policy took from the log itself: who confirmed that it is publicly known, and when;
+    None while nobody did.
+    """
+
+    kind: Literal["read-off-log"] = "read-off-log"
+    what: Names
+    by: str | None = None
+    on: date | None = None
+
+
+class ChosenByFigures(Frozen):
+    """The form of the release was chosen after reading figures of the raw log."""
+
+    kind: Literal["chosen-by-figures"] = "chosen-by-figures"
+    chosen: str
+    instead_of: str
 
 
 class KnownActivities(Frozen):
@@ -212,6 +232,8 @@ Assumption = Annotated[
     | UnitsAtMost
     | WellFormed
     | WithinLimits
+    | ReadOffLog
+    | ChosenByFigures
     | KnownActivities
     | KnownRules
     | CasesTruncated
@@ -545,7 +567,9 @@ class FlattenedObjects(Frozen):
 
 
 Caveat = Annotated[
-    NoProfileGiven
+    ReadOffLog
+    | ChosenByFigures
+    | NoProfileGiven
     | NoTotal
     | SeparateBudgets
     | HoldsWindow

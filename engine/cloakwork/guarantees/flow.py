@@ -15,10 +15,12 @@ from cloakwork.guarantees.claims import (
     Assumption,
     CasesOfWindow,
     CasesTruncated,
+    ChosenByFigures,
     ConditionedOn,
     KnownActivities,
     ProtectsEachCase,
     ProtectsEachUnit,
+    ReadOffLog,
     Reason,
     UnitsAtMost,
     WellFormed,
@@ -249,6 +251,17 @@ def unit_assumptions(facts: Facts, *, counted: bool = False) -> Iterator[Assumpt
     yield from form_assumptions(facts)
 
 
+def suggestion_assumptions(facts: Facts) -> Iterator[ReadOffLog | ChosenByFigures]:
+    """What of the policy came from the log, and who answers for it."""
+    said = facts.suggested
+    if said is None:
+        return
+    if said.read_off:
+        yield ReadOffLog(what=said.read_off, by=said.confirmed_by, on=said.confirmed_on)
+    if said.chosen is not None and said.instead_of is not None:
+        yield ChosenByFigures(chosen=said.chosen, instead_of=said.instead_of)
+
+
 def form_assumptions(facts: Facts) -> Iterator[Assumption]:
     """What is taken as known of the log's form."""
     yield WellFormed()
@@ -259,6 +272,7 @@ def form_assumptions(facts: Facts) -> Iterator[Assumption]:
         unpack_ratio=limits.unpack_ratio,
         attributes=limits.attributes,
     )
+    yield from suggestion_assumptions(facts)
     if facts.alphabet is not None:
         source = "profile" if "alphabet" in facts.measured else "declared"
         yield KnownActivities(count=len(facts.alphabet), source=source)

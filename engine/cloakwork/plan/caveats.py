@@ -16,12 +16,16 @@ from cloakwork.guarantees.claims import (
     NoiseForEmployees,
     PreferenceUnused,
     RangeScale,
+    ReadOffLog,
     RunsUnproven,
 )
+from cloakwork.guarantees.flow import suggestion_assumptions
 from cloakwork.plan.model import RELEASED, Draft
 
 _ORDER: Final = (
     "runs-unproven",
+    "chosen-by-figures",
+    "read-off-log",
     "flattened-objects",
     "preference-unused",
     "homogeneity",
@@ -84,6 +88,10 @@ def _caveats_of_goals(draft: Draft) -> Iterator[Caveat]:
 
 def _caveats_of_steps(draft: Draft) -> Iterator[Caveat]:
     """What reading, mechanisms and treatments leave open, and what the policy prefers in vain."""
+    for said in suggestion_assumptions(draft.facts):
+        # What somebody confirmed stands with the claims alone.
+        if not isinstance(said, ReadOffLog) or (said.by is None and _claims_noise(draft)):
+            yield said
     spec = draft.policy.spec
     if spec.input is not None and spec.input.object_type is not None:
         yield FlattenedObjects(object_type=spec.input.object_type)
@@ -99,6 +107,10 @@ def _caveats_of_steps(draft: Draft) -> Iterator[Caveat]:
         if item.treatment == "pseudonymise":
             yield FrequenciesKept(attribute=item.attribute)
     yield from _unused_preferences(draft)
+
+
+def _claims_noise(draft: Draft) -> bool:
+    return any(goal.price() is not None for goal in draft.goals)
 
 
 def _unused_preferences(draft: Draft) -> Iterator[Caveat]:

@@ -206,6 +206,19 @@ MOST_NAMED: Final = 6
 """Of more attributes their number is said."""
 
 
+def suggestion_text(said: claims.ReadOffLog | claims.ChosenByFigures) -> str:
+    """What of a policy came from the log, and who answers for it."""
+    if isinstance(said, claims.ChosenByFigures):
+        return (
+            f"the form of this release, {said.chosen}, was chosen in place of {said.instead_of} "
+            "after reading figures of the raw log: no claim accounts for that choice"
+        )
+    what = f"read off the log by 'cloakwork policy suggest': {listed(said.what)}"
+    if said.by is None:
+        return f"{what}; nobody confirmed that this is publicly known (policy answer --confirm)"
+    return f"{what}; publicly known, as {said.by} confirmed on {said.on:%Y-%m-%d}"
+
+
 def assumption_in_words(assumption: Assumption) -> str:
     """What a claim rests on, as one clause."""
     match assumption:
@@ -249,6 +262,8 @@ def assumption_in_words(assumption: Assumption) -> str:
                 f"{ratio} times its packed size, {most:,} attributes; whoever made the release "
                 "may have raised them); a file that is not is refused, whoever is in it"
             )
+        case claims.ReadOffLog() | claims.ChosenByFigures():
+            return suggestion_text(assumption)
         case claims.KnownActivities(count=count, source=source):
             known = {"declared": "are public", "profile": "were selected by the DP profile"}[source]
             return f"{count} activities {known}; events of any other are dropped"
@@ -352,6 +367,8 @@ def caveat_in_words(caveat: Caveat) -> str:
                 f"protecting all events of one '{name}' costs noise for "
                 f"{counted(count, 'case')} together: as if one case had epsilon {epsilon:.3g}"
             )
+        case claims.ReadOffLog() | claims.ChosenByFigures():
+            return suggestion_text(caveat)
         case claims.PreferenceUnused(mechanism=name, reason=reason):
             return f"mechanisms.prefer names {name}, which is not used: {reason}"
         case claims.RunsUnproven(mechanism=name):

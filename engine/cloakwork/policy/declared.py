@@ -164,6 +164,28 @@ class Assume(Frozen):
             exclude_if=lambda name: name is None,
         ),
     ] = None
+    recipients: Annotated[
+        str | None,
+        Field(
+            min_length=1,
+            max_length=200,
+            description="Who receives the release, such as: a partner under contract",
+            exclude_if=is_empty,
+        ),
+    ] = None
+    risk_threshold: Annotated[
+        float | None,
+        Field(
+            gt=0,
+            le=1,
+            description=(
+                "The largest share of cases that somebody may find in the release by what they "
+                "know: .09 is usual for recipients outside (European Medicines Agency, Policy "
+                "0070); what 'cloakwork risk' finds above it is marked"
+            ),
+            exclude_if=is_empty,
+        ),
+    ] = None
     epoch: Annotated[
         Instant,
         Field(description="Instant from which case starts are counted; years from 1900 to 2199"),

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from cloakwork.base.costs import Cost, epsilon_of_advantage
-from cloakwork.base.facts import CASE, Facts, Unit, unit_as_written, unit_name
+from cloakwork.base.facts import CASE, Facts, Suggested, Unit, unit_as_written, unit_name
 from cloakwork.base.globs import MOST_GLOBS, RuleResolver, is_glob, matches, rule_resolver
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.notebook_html import html_of
@@ -370,6 +370,13 @@ class Metadata(Frozen):
     description: Annotated[
         str | None, Field(description="Anything else that a reader should know")
     ] = None
+    suggested: Annotated[
+        Suggested | None,
+        Field(
+            description="What 'cloakwork policy suggest' took from the log, and who confirmed it",
+            exclude_if=is_empty,
+        ),
+    ] = None
 
 
 class Mechanisms(Frozen):
@@ -655,7 +662,12 @@ class Policy(Frozen):
             ranges={name: (low, high) for name, (low, high) in ends.items()},
             types={name: types[name] for name in ends if types[name] != "number"},
             found={name: types[name] for name, rule in rules if rule.find_values},
-            **{name: getattr(self.spec.assume, name) for name in Assume.model_fields},
+            suggested=self.metadata.suggested,
+            **{
+                name: getattr(self.spec.assume, name)
+                for name in Assume.model_fields
+                if name in Facts.model_fields
+            },
         )
 
 
