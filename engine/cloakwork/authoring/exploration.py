@@ -14,6 +14,7 @@ from cloakwork.authoring.suggestion import (
     Goal,
     PolicyHeader,
     Suggestion,
+    Times,
     as_name,
     has_time,
     suggestion_of,
@@ -86,12 +87,12 @@ class Exploration:
         dataset: str | None = None,
         owner: str | None = None,
         purpose: str | None = None,
-        times: bool = True,
+        times: Times = "drawn",
     ) -> Suggestion:
         """A policy for the log (``.text``), as ``cloakwork policy suggest`` writes it.
 
         What is not said of ``dataset``, ``owner`` and ``purpose`` is a question in it. ``times``:
-        whether times are to be released where they can be.
+        how times are released.
         """
         said = {"dataset": dataset, "owner": owner, "purpose": purpose}
         header = PolicyHeader(as_name(name), **with_questions(said))

@@ -6,7 +6,8 @@ the log; where no noise is claimed, comments propose some, which say so.
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal, get_args
 
@@ -90,6 +91,9 @@ class Suggestion:
     - ``options``: how the log is read, for ``spec.input``; ``open_input``: what its file leaves
       open about that, one sentence each; ``time_formats``: how its times may be written, where
       only the author can say.
+    - ``log``: what was looked at.
+    - ``instead_of``: the form that was proposed, where another one was taken after reading figures
+      of the log. ``confirmed_by``: who says that what was read off the log is publicly known.
     """
 
     header: PolicyHeader
@@ -105,6 +109,33 @@ class Suggestion:
     options: InputOptions = field(default_factory=InputOptions)
     open_input: tuple[str, ...] = ()
     time_formats: tuple[str, ...] = ()
+    instead_of: str | None = None
+    confirmed_by: str | None = None
+    log: EventLog | None = field(default=None, repr=False, compare=False)
+
+    def taking(self, form: str) -> "Suggestion":
+        """The suggestion with another form, taken after reading figures of the log."""
+        goal = next(each for each in GOALS if each == form.removesuffix("-noised-times"))
+        times: Times = "noised" if form.endswith("-noised-times") else "drawn"
+        if goal == "control-flow-dp" or not self.has_times:
+            times = "none"
+        return replace(self, goal=goal, times=times, instead_of=self.form)
+
+    @property
+    def form(self) -> str:
+        """What the form of release is called."""
+        return form_name(self.goal, self.times)
+
+    @property
+    def read_off(self) -> tuple[str, ...]:
+        """What was found in the log, and stands in the policy, in words."""
+        said = sorted(self.options.model_dump(exclude={"columns"}))
+        found = [f"how its file is read ({', '.join(said)})"] if said else []
+        if self.options.columns:
+            found.append("which columns are case, activity and time")
+        if self.proposals:
+            found.append("the roles of attributes")
+        return tuple(found)
 
     @property
     def covered(self) -> tuple[Proposal, ...]:
@@ -183,6 +214,11 @@ def _notes_on(found: Suggestion) -> Iterator[str]:
     if found.unnamed:
         names = ", ".join(found.unnamed)
         yield f"a policy cannot name {names}: dropped with all that is not listed"
+
+
+def form_name(goal: Goal, times: Times) -> str:
+    """What a form of release is called on the command line."""
+    return f"{goal}-noised-times" if times == "noised" else goal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,6 +313,7 @@ def suggestion_of(
         options=detected.options,
         open_input=detected.questions,
         time_formats=detected.time_formats,
+        log=log,
     )
 
 
@@ -366,9 +403,9 @@ def _lines(suggestion: Suggestion) -> Iterator[str]:
         f"  owner: {in_quotes(header.owner)}   # who answers for this policy",
         f"  purpose: {in_quotes(header.purpose)}   # what the release is for",
         f"  dataset: {in_quotes(header.dataset)}   # every release of the same data names the same",
-        "",
-        "spec:",
     )
+    yield from _suggested(suggestion)
+    yield from ("", "spec:")
     yield from _input(suggestion)
     yield from _unit(suggestion)
     yield from ("", "  attributes:")
@@ -378,6 +415,21 @@ def _lines(suggestion: Suggestion) -> Iterator[str]:
     yield from _facts(suggestion)
     yield from ("", "  budget:")
     yield from _budget(suggestion)
+
+
+def _suggested(suggestion: Suggestion) -> Iterator[str]:
+    """What came from the log, and who answers for it."""
+    if not suggestion.read_off and suggestion.instead_of is None:
+        return
+    yield "  suggested:   # what of this came from the log itself"
+    if suggestion.read_off:
+        yield f"    read_off: [{', '.join(map(in_quotes, suggestion.read_off))}]"
+    if suggestion.confirmed_by is not None:
+        yield f"    confirmed_by: {in_quotes(suggestion.confirmed_by)}   # that it is public"
+        yield f"    confirmed_on: {datetime.now(UTC):%Y-%m-%d}"
+    if suggestion.instead_of is not None:
+        yield f"    chosen: {suggestion.form}   # after reading figures of the raw log"
+        yield f"    instead_of: {suggestion.instead_of}"
 
 
 def _introduction(suggestion: Suggestion) -> Iterator[str]:
@@ -488,8 +540,8 @@ def _guarantees(suggestion: Suggestion) -> Iterator[str]:
         yield "      shift: 1h"
         yield "      over: [timestamps]"
     elif drawn:
-        yield "    - kind: differential-privacy   # drawn anew: tells little of when a case happened"
-        yield "      neighbours: bounded   # given which activities a case has, and in which order"
+        yield "    - kind: differential-privacy   # drawn anew: hides when a case happened"
+        yield "      neighbours: bounded   # given which activities it has, and in which order"
         yield from _price(suggestion, drawn)
 
 

@@ -1,5 +1,6 @@
 """``cloakwork policy``: write, check, explain and compare privacy policies."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -8,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from cloakwork.base.errors import MOST_LINES, PlanImpossible, PolicyError
+from cloakwork.base.files import replace_file
+from cloakwork.base.text import counted
 from cloakwork.cli.options import (
     PATH,
     column_mapping,
@@ -306,6 +309,56 @@ def explain(policy_: str, ledger: str | None, as_json: bool) -> None:
         click.secho(("\n" if place else "") + section.title, bold=True)
         for line in section.lines:
             print_block("  - ", line, indent=4)
+
+
+@policy.command(short_help="Answer what a suggested policy asks.")
+@click.argument("file", metavar="POLICY", type=PATH)
+@click.option(
+    "--file", "answers", type=PATH, help="YAML: attribute to answer; else it is asked here."
+)
+@click.option("--rest", type=click.Choice(("drop",)), help="Leave out all that is not answered.")
+@click.option(
+    "--confirm", metavar="NAME", help="Who confirms that what was read off the log is public."
+)
+@json_option
+def answer(
+    file: Path, answers: Path | None, rest: str | None, confirm: str | None, as_json: bool
+) -> None:
+    """Say which values the attributes of POLICY can have, so that they are released; its comments
+    stay.
+
+    An answer is a list of values, a range of numbers (0..120), a column of a code list
+    (codes.csv:code), 'found' (noise finds the values; whole logs only) or 'drop'. Say it from what
+    is known without the log: a value found there would be published.
+    """
+    from cloakwork.authoring.answers import HOW, LEAVE_OUT, answered, asked_in, read_answers
+    from cloakwork.policy.document import read_text
+    from cloakwork.policy.model import describe_version
+
+    text = read_text(file)
+    asked = asked_in(text)
+    said: dict[str, Any] = {} if answers is None else read_answers(answers)
+    if answers is None and rest is None and sys.stdin.isatty() and not as_json:
+        if asked:
+            click.echo(f"{HOW}; nothing: left out.")
+        for each in asked:
+            question = f"{printable(each.name)} ({each.reason}): {each.question}"
+            said[each.name] = click.prompt(question, default=LEAVE_OUT, show_default=False)
+    elif rest is not None:
+        said = {each.name: LEAVE_OUT for each in asked} | said
+    if not said and confirm is None:
+        open_ones = ", ".join(printable(each.name) for each in asked) or "nothing"
+        raise click.UsageError(f"--file, --rest or --confirm: say one; asked is {open_ones}")
+    base = file.parent if answers is None else answers.parent
+    made, read = answered(text, str(file), said, base=base, confirmed_by=confirm)
+    replace_file(file, made.encode())
+    left = [each.name for each in asked_in(made)]
+    if as_json:
+        print_json({"path": str(file), "answered": sorted(said), "asked": left, "valid": True})
+        return
+    click.echo(f"{file}: {counted(len(said), 'answer')} written; {describe_version(read)} is valid")
+    if left:
+        click.echo(f"Still left out: {', '.join(map(printable, left))}")
 
 
 policy.add_command(lint)

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
-from cloakwork.base.errors import LogError, UnsaidInput
+from cloakwork.base.errors import CloakworkError, LogError, UnsaidInput
 from cloakwork.cli.options import (
     PATH,
     column_mapping,
     column_option,
     json_option,
+    ledger_option,
+    open_ledger,
     print_block,
     print_json,
     print_names,
@@ -30,7 +32,14 @@ from cloakwork.report.screen import block, columns, printable
 
 if TYPE_CHECKING:
     from cloakwork.authoring.attributes import Proposal
-    from cloakwork.authoring.suggestion import Audience, Goal, Suggestion, SuggestionRequest
+    from cloakwork.authoring.rehearsal import RehearsedForm
+    from cloakwork.authoring.suggestion import (
+        Audience,
+        Goal,
+        Suggestion,
+        SuggestionRequest,
+        Times,
+    )
     from cloakwork.policy.model import Role
 
 STARTER: Final = "kanon-dp-timestamps"
@@ -39,6 +48,8 @@ STARTER: Final = "kanon-dp-timestamps"
 GOALS: Final = ("k-anonymity", "control-flow-dp", "whole-log-dp")
 AUDIENCES: Final = ("internal", "share", "publish")
 AUDIENCE: Final = "share"
+TIMES: Final = ("drawn", "noised", "none")
+FORMS: Final = (*GOALS, "k-anonymity-noised-times")
 
 _ROLES: Final = ("identifier", "quasi-identifier", "sensitive", "insensitive")
 
@@ -108,7 +119,7 @@ def init(
         )
         found = _suggestion(request, {"--column": columns}, {"--force": force}, quiet=False)
         write_new(out, found.text, force=force)
-        _show(found, log, out)
+        _show(found, log, out, ())
         return
     if columns:
         raise click.UsageError("--column is about a log; name one with --log")
@@ -164,7 +175,26 @@ def _print_paragraph(text: str) -> None:
 @click.option("--dataset", help="Which dataset the log belongs to; by default the file's name.")
 @click.option("--owner", help="Who answers for the policy; by default your user name.")
 @click.option("--purpose", help="What the release is for.")
-@click.option("--no-times", is_flag=True, help="Release no times.")
+@click.option(
+    "--times",
+    type=click.Choice(TIMES),
+    default="drawn",
+    show_default=True,
+    help="How times are released: drawn anew through noise, each noised by itself, or not.",
+)
+@click.option("--no-times", is_flag=True, help="The same as --times none.")
+@click.option(
+    "--take",
+    type=click.Choice(FORMS),
+    help="Take this form in place of the proposed one, after reading the figures: the policy says "
+    "so.",
+)
+@click.option(
+    "--confirm",
+    metavar="NAME",
+    help="Who confirms that what was read off the log is publicly known, such as its columns.",
+)
+@click.option("--quick", is_flag=True, help="Do not try the forms on the log.")
 @click.option("--ask", is_flag=True, help="Ask for each of these, and about each attribute.")
 @click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
 @column_option
@@ -180,6 +210,7 @@ def _print_paragraph(text: str) -> None:
     metavar="ATTRIBUTE",
     help="Protect whoever it names with all cases: an attribute of cases, or a table's column.",
 )
+@ledger_option
 @quiet_option
 @json_option
 def suggest(
@@ -190,22 +221,30 @@ def suggest(
     dataset: str | None,
     owner: str | None,
     purpose: str | None,
+    times: "Times",
     no_times: bool,
+    take: str | None,
+    confirm: str | None,
+    quick: bool,
     ask: bool,
     force: bool,
     columns: tuple[str, ...],
     input_: tuple[str, ...],
     unit: str | None,
+    ledger: str | None,
     quiet: bool,
     as_json: bool,
 ) -> None:
     """Read LOG inside and propose a policy for it: what each attribute is, what happens to it, and
     why.
 
-    Names of attributes get into the policy, values do not. What a guarantee of differential privacy
-    needs to know is left as a question: an answer read off the log would be published. What is
-    printed here comes from the raw log: keep it inside.
+    The form of the release follows from --audience alone. It is then tried on the log beside
+    others: what each keeps, and how many cases somebody finds in it. Nothing is released or charged
+    by that. Names of attributes get into the policy, values do not: attributes stay out until 'cloakwork
+    policy answer' says which values there are. What is printed here comes from the raw log: keep it
+    inside.
     """
+    from cloakwork.authoring.rehearsal import rehearsed
     from cloakwork.authoring.suggestion import SuggestionRequest
 
     require_log(log)
@@ -219,21 +258,29 @@ def suggest(
         header={"dataset": dataset, "owner": owner, "purpose": purpose},
         audience=audience,
         goal=goal,
-        times=not no_times,
+        times="none" if no_times else times,
         columns=column_mapping(columns, log),
         said=_said_of_input(input_),
         unit=unit,
     )
     typed = {"--column": columns, "--input": input_}
-    flags = {"--no-times": no_times, "--ask": ask, "--force": force}
+    flags = {"--no-times": no_times, "--quick": quick, "--ask": ask, "--force": force}
     found = _suggestion(request, typed, flags, quiet=quiet or as_json)
     if ask:
         found = _asked_in_terminal(found)
+    proposed, found = found, replace(found, confirmed_by=confirm)
+    if take is not None and take != found.form:
+        found = found.taking(take)
+    forms: tuple[RehearsedForm, ...] = ()
+    if not quick:
+        with progress_of(quiet=quiet or as_json) as reporter:
+            forms = rehearsed(proposed, open_ledger(ledger), reporter)
+        _require_affordable(forms, found.form)
     write_new(out, found.text, force=force)
     if as_json:
-        print_json(_as_document(found, out))
+        print_json(_as_document(found, out) | {"forms": [_form_json(each) for each in forms]})
     else:
-        _show(found, log, out)
+        _show(found, log, out, forms)
 
 
 def _suggestion(
@@ -317,10 +364,79 @@ def _asked_in_terminal(found: "Suggestion") -> "Suggestion":
     return replace(found, header=header, proposals=tuple(proposals))
 
 
-def _show(found: "Suggestion", log: Path, out: Path) -> None:
+def _require_affordable(forms: "Iterable[RehearsedForm]", form: str) -> None:
+    """Refuse to write a policy that can never be applied for lack of budget."""
+    faults = {each.name: each.budget_fault for each in forms}
+    if fault := faults.get(form):
+        others = [name for name, other in faults.items() if other is None]
+        instead = f"; --take {others[0]} would fit" if others else ""
+        raise CloakworkError(f"{form} is not proposed: {fault}{instead}")
+
+
+def _form_json(form: "RehearsedForm") -> dict[str, Any]:
+    said = asdict(form) | {"found": {name: each.model_dump() for name, each in form.found}}
+    for name in ("cost", "left"):
+        cost = getattr(form, name)
+        said[name] = None if cost is None else cost.model_dump()
+    return said
+
+
+def _forms_table(found: "Suggestion", forms: "Iterable[RehearsedForm]") -> Iterator[str]:
+    """The forms beside each other: what is kept, who is found, what it costs."""
+    from cloakwork.authoring.suggestion import THRESHOLD
+
+    most = THRESHOLD[found.audience]
+    forms = list(forms)
+
+    def number(value: float | None) -> str:
+        return "-" if value is None else f"{value:.2f}"
+
+    def share(form: "RehearsedForm", kind: str) -> str:
+        known = dict(form.found).get(kind)
+        if known is None:
+            return "-"
+        mark = "!" if known.share > most else " "
+        return f"{100 * known.share:.1f} (to {100 * known.high:.1f}){mark}"
+
+    def cost(form: "RehearsedForm") -> str:
+        if form.cost is None:
+            return "-"
+        left = "" if form.left is None else f" ({form.left.epsilon:g} left)"
+        return f"{form.cost.epsilon:g}{left}"
+
+    rows: list[tuple[str, list[str]]] = [
+        ("", [each.name + (" *" if each.is_proposed else "") for each in forms]),
+        ("similarity (1 best)", [number(each.similarity) for each in forms]),
+        ("durations off by", [number(each.durations) for each in forms]),
+        ("waits off by (log10)", [number(each.waits) for each in forms]),
+        ("attributes off by", [number(each.attributes) for each in forms]),
+        ("% found by sequence", [share(each, "sequence") for each in forms]),
+        ("% by three times", [share(each, "timed-events-3") for each in forms]),
+        ("% by both", [share(each, "sequence-times") for each in forms]),
+        ("epsilon", [cost(each) for each in forms]),
+    ]
+    width = max(len(cell) for _, cells in rows for cell in cells) + 2
+    for label, cells in rows:
+        yield f"  {label:<21}" + "".join(f"{cell:<{width}}" for cell in cells).rstrip()
+    for each in forms:
+        if each.fault is not None:
+            yield f"  {each.name}: {each.fault}"
+    yield f"  *: proposed, for the audience alone. !: above {100 * most:g} %, the threshold of it."
+
+
+def _show(found: "Suggestion", log: Path, out: Path, forms: "tuple[RehearsedForm, ...]") -> None:
     from cloakwork.authoring.attributes import COMMON_ONLY
 
-    click.echo(f"{out}: written, a proposal of {found.goal} for the audience '{found.audience}'.")
+    click.echo(f"{out}: written, a proposal of {found.form} for the audience '{found.audience}'.")
+    if found.instead_of is not None:
+        _print_paragraph(
+            f"Taken in place of {found.instead_of} after reading figures of the raw log: the "
+            "policy, every plan and every statement made from it say so."
+        )
+    if forms:
+        click.secho("Tried on the log (internal: never publish these figures)", bold=True)
+        for line in _forms_table(found, forms):
+            click.echo(line)
     _print_paragraph(f"{found.columns_in_words}. Check these first.")
     click.secho("What each attribute seems to be (from the raw log: keep it inside)", bold=True)
     # Attributes of one role and reason share a line, however many there are.
@@ -340,6 +456,10 @@ def _show(found: "Suggestion", log: Path, out: Path) -> None:
         click.echo("  the log has no attributes but case, activity and time")
     for note in found.notes:
         print_block("note: ", note, indent=2)
+    if found.asked:
+        asked = ", ".join(printable(each.name) for each in found.asked)
+        print_block("left out, until their values are known: ", asked, indent=2)
+        click.echo(f"  cloakwork policy answer {shlex.quote(str(out))}")
     click.echo("Next: read the file and change what is not so, then")
     said = shlex.join([str(out), str(log)])
     click.echo(f"  cloakwork policy lint {said}")
@@ -358,7 +478,12 @@ def _as_document(found: "Suggestion", out: Path) -> dict[str, Any]:
     return {
         "path": str(out),
         "goal": found.goal,
+        "form": found.form,
+        "instead_of": found.instead_of,
         "audience": found.audience,
+        "asked": [each.name for each in found.asked],
+        "read_off": list(found.read_off),
+        "confirmed_by": found.confirmed_by,
         "questions": found.questions,
         "columns": found.columns,
         "input": found.options.model_dump(),

@@ -18,7 +18,7 @@ from cloakwork.evaluation.coded import (
     known_attributes,
     same_values,
 )
-from cloakwork.evaluation.links import Links, rehearsed_times, scales_of
+from cloakwork.evaluation.links import Links, draws_times, rehearsed_times, scales_of
 from cloakwork.evaluation.risk_figures import Attack
 from cloakwork.run.reading import OpenedLog
 
@@ -134,6 +134,12 @@ class AttackedLogs:
         # A plan tells how times were moved; without one, ``fit`` estimates it from both logs.
         if plan is not None:
             links.scales = scales_of(plan)
+            if links.has_times and draws_times(plan):
+                links.times_are_drawn = True
+                self.note(
+                    "the times of this release were drawn anew, nobody's are in it: they tell of "
+                    "no case whose it is, and a guess by them is right as often as by its sequence"
+                )
             if links.scales is not None:
                 links.rehearse = partial(rehearsed_times, plan, seed=self.seed)
             if _draws_cases(opened):

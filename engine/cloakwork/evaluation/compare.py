@@ -312,9 +312,11 @@ class _Trial:
         window = self.known.window
         plan = tried = make_plan(policy, profile=paid_for, window=window)
         searches = any(step.mechanism == _SEARCHING for step in plan.steps)
-        # A search on an invented log is cut short; bounds and costs are those of the full plan.
+        # A search on an invented log is cut short: what a longer one gains there is not to be had
+        # on the log itself. Bounds and costs are those of the full plan.
         if self.kind == "stand-in" and searches:
-            tried = make_plan(_searching_briefly(policy), profile=paid_for, window=window)
+            brief = searching_briefly(policy, _SEARCH_SECONDS)
+            tried = make_plan(brief, profile=paid_for, window=window)
         runs = [run_figures(tried, log, seed, self.searches) for seed, log in enumerate(self.logs)]
         return {
             "guarantees": tuple(map(in_few_words, policy.goals())),
@@ -335,15 +337,13 @@ class _Trial:
             yield "UNPROVEN: a guarantee rests on a published claim alone"
 
 
-def _searching_briefly(policy: Policy) -> Policy:
-    """The policy with at most ``_SEARCH_SECONDS`` for the least change to an invented log: what a
-    longer search gains there is not to be had on the log itself.
-    """
+def searching_briefly(policy: Policy, most: float) -> Policy:
+    """The policy with at most so many seconds for the search of the least change."""
     parameters = policy.spec.mechanisms.parameters
     own = parameters.get(_SEARCHING, {})
-    seconds = own.get("seconds", _SEARCH_SECONDS)
+    seconds = own.get("seconds", most)
     if isinstance(seconds, int | float):
-        own = {**own, "seconds": min(seconds, _SEARCH_SECONDS)}
+        own = {**own, "seconds": min(seconds, most)}
     mechanisms = policy.spec.mechanisms.model_copy(
         update={"parameters": {**parameters, _SEARCHING: own}}
     )
@@ -388,25 +388,34 @@ def run_figures(
         searches=searches,
     )
     source, released = map(in_memory, run.trial(log))
+    figures = measured_figures(plan, source, released)
+    # No figure of the whole log: durations by the step that rewrote times alone.
+    times = seen.found
+    if figures["durations"] is None and times is not None and times.duration_source_mean:
+        figures["durations"] = (times.duration_distance or 0.0) / times.duration_source_mean
+    return figures
+
+
+def measured_figures(plan: Plan, source: EventLog, released: EventLog) -> dict[str, float | None]:
+    """What is left of ``source`` in what ``plan`` made of it, by the names of ``SettingFigures``,
+    and ``waits`` (by how many powers of ten); None where there is nothing to compare.
+    """
     before, after = histogram(source), histogram(released)
     cases, events = sum(before.values()), source.events.height
-    similarity = durations = attributes = None
+    similarity = durations = waits = attributes = None
     if before and len(before) * len(after) <= MOST_PAIRS:
         similarity = relative_log_similarity(before, after)
     found = whole_log_utility(plan, source, released)
     if found is not None:
-        durations = found.case_durations
+        durations, waits = found.case_durations, found.waiting_times
         distances = [each.distance for each in found.attributes]
         attributes = float(np.mean(distances)) if distances else None
-    # No figure of the whole log: durations by the step that rewrote times alone.
-    times = seen.found
-    if durations is None and times is not None and times.duration_source_mean:
-        durations = (times.duration_distance or 0.0) / times.duration_source_mean
     return {
         "similarity": similarity,
         "cases": sum(after.values()) / cases if cases else None,
         "events": released.events.height / events if events else None,
         "durations": durations,
+        "waits": waits,
         "attributes": attributes,
     }
 

@@ -4,7 +4,7 @@ A kind of knowledge says which cases of a log fit best what is known of a target
 more line in ``KINDS``.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple
 
@@ -189,6 +189,18 @@ def who_is_found(attacked: AttackedLogs) -> Iterator[Attack]:
         )
 
 
+def found_in_release(attacked: AttackedLogs, names: Collection[str]) -> dict[str, Share]:
+    """The share of the targets that are found in the first release, by the kinds of knowledge that
+    are called so, as far as the logs allow them.
+    """
+    (own,) = code_attributes([attacked.source], attacked.of_cases, attacked.of_events)
+    released = attacked.released
+    assert released is not None  # noqa: S101 - asked of a release alone
+    has_times = attacked.source.times is not None and released.times is not None
+    kinds = [each for each in KINDS if each.name in names and each.is_known(own, times=has_times)]
+    return _found_after(attacked, released, kinds)
+
+
 def _own_sizes(
     log: CodedLog,
     chosen: Ints,
@@ -234,7 +246,7 @@ def _found_after(
     bound of what times find.
     """
     links = attacked.links()
-    noise_is_known = links.rehearse is not None
+    noise_is_known = links.rehearse is not None or links.times_are_drawn
     chances = _chances(attacked, kinds, attacked.source, links, attacked.targets)
     found = {name: share_of(each, census=False) for name, each in chances.items()}
     # Rewritten cases, by known noise or without times: the links tell all without a control.

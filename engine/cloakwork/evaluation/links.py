@@ -135,7 +135,8 @@ class Links:
 
     ``scales`` and ``rehearse``: how far the plan moves times, and the times of a log under such
     noise, if they are known. ``kept_values``: attributes that cases keep, coded alike, of both
-    logs: int64, shape (cases, attributes).
+    logs: int64, shape (cases, attributes). ``times_are_drawn``: for every event anew, so that they
+    tell of no case whose it is.
     """
 
     source: CodedLog
@@ -144,6 +145,7 @@ class Links:
     scales: Scales | None = None
     rehearse: Callable[[CodedLog], Ints | None] | None = None
     kept_values: tuple[Ints, Ints] | None = None
+    times_are_drawn: bool = False
     sharpness: float = field(init=False, default=1.0)
 
     def __post_init__(self) -> None:
@@ -173,7 +175,9 @@ class Links:
 
     def fit(self) -> None:
         """Find how far times moved, unless it is known, and how sharply that tells cases apart."""
-        if self.has_times:
+        if self.has_times and self.times_are_drawn:
+            self.scales, self.sharpness = Scales(self._span), 0.0
+        elif self.has_times:
             if self.scales is None:
                 reverse = Links(self.released, self.source, self.seed)
                 self.scales = self._most_likely([*self._sampled(), *reverse._sampled()])
@@ -459,6 +463,13 @@ def scales_of(plan: Plan) -> Scales | None:
     if noise.noised == "times":
         return Scales(noise.start_scale * grid)
     return Scales(noise.start_scale * grid, max(noise.gap_scale, 1.0) * grid)
+
+
+def draws_times(plan: Plan) -> bool:
+    """Whether times are drawn anew for every event of cases that are real."""
+    return any(
+        TIMESTAMPS in step.lineage.writes and step.lineage.is_given_flow for step in plan.steps
+    )
 
 
 def rehearsed_times(plan: Plan, source: CodedLog, seed: int) -> Ints | None:

@@ -1,0 +1,162 @@
+"""Forms of release tried on a log before one is chosen: what each keeps, and who is found in it.
+
+Figures of the raw log, internal. The form that is proposed follows from the answers alone, so it is
+no choice by these figures; whoever takes another one has chosen by them, and the policy says so
+(``privacy.md`` 3.7 and 3.8). Nothing is released, and no budget is charged.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from cloakwork.authoring.suggestion import Audience, Goal, Suggestion, Times, form_name, policy_text
+from cloakwork.base.costs import Cost
+from cloakwork.base.errors import BudgetExceeded, CloakworkError, first_line
+from cloakwork.base.progress import Reporter
+from cloakwork.engines.memory import in_memory
+from cloakwork.evaluation.attacked import AttackedLogs
+from cloakwork.evaluation.coded import code_logs
+from cloakwork.evaluation.compare import in_few_words, measured_figures, searching_briefly
+from cloakwork.evaluation.knowledge import found_in_release
+from cloakwork.evaluation.risk_figures import Share
+from cloakwork.ledger.ledger import Ledger
+from cloakwork.log.eventlog import EventLog
+from cloakwork.noise import secret
+from cloakwork.plan.budget import reservation_request
+from cloakwork.plan.planner import make_plan
+from cloakwork.plan.policies import parse_policy
+from cloakwork.run.reading import OpenedLog
+from cloakwork.run.run import Run
+
+KNOWN: Final = ("sequence", "timed-events-3", "sequence-times")
+"""What somebody knows of a case: its activities in order; three of its events with their times to
+the hour; both, with all times (``evaluation.knowledge``).
+"""
+
+TARGETS: Final = 150
+SEARCH_SECONDS: Final = 5.0
+
+BESIDE: Final[dict[Audience, tuple[tuple[Goal, Times], ...]]] = {
+    "internal": (("k-anonymity", "drawn"), ("whole-log-dp", "drawn")),
+    "share": (("k-anonymity", "drawn"), ("whole-log-dp", "drawn")),
+    "publish": (("whole-log-dp", "drawn"), ("control-flow-dp", "none")),
+}
+"""The forms that are tried for each audience."""
+
+
+@dataclass(frozen=True, slots=True)
+class RehearsedForm:
+    """One form of release, as it was tried. ``name``: what ``--take`` calls it.
+
+    ``similarity`` of the control flow (1 best), ``durations``, ``waits`` and ``attributes`` (0
+    best): what is kept; None where there is nothing to compare. ``found``: the share of the cases
+    that are found, by what is known (``KNOWN``). ``claims``: in few words; ``cost`` in the currency
+    of its unit, and ``left`` of the budget after it, None where no total binds. ``fault``: why it
+    cannot be; all else is then empty; ``budget_fault``: where that is for lack of budget.
+    """
+
+    name: str
+    goal: Goal
+    times: Times
+    is_proposed: bool
+    claims: tuple[str, ...] = ()
+    similarity: float | None = None
+    durations: float | None = None
+    waits: float | None = None
+    attributes: float | None = None
+    found: tuple[tuple[str, Share], ...] = ()
+    cost: Cost | None = None
+    left: Cost | None = None
+    fault: str | None = None
+    budget_fault: str | None = None
+
+    @property
+    def findable(self) -> float:
+        """The largest share that is found, whatever is known."""
+        return max((share.share for _, share in self.found), default=0.0)
+
+
+def rehearsed(
+    proposed: Suggestion,
+    ledger: Ledger,
+    reporter: Reporter,
+) -> tuple[RehearsedForm, ...]:
+    """The proposed form, and the others that its audience may want, each tried once on the log."""
+    log = proposed.log
+    assert log is not None  # noqa: S101 - what was proposed was proposed for a log
+    own = proposed.goal, proposed.times
+    others = [
+        form for form in BESIDE[proposed.audience] if proposed.has_times or form[1] != "noised"
+    ]
+    made = [
+        proposed,
+        *(
+            replace(proposed, goal=goal, times=times if proposed.has_times else "none")
+            for goal, times in others
+        ),
+    ]
+    # Without times two forms may be one.
+    forms = {(each.goal, each.times): each for each in made}
+    found = []
+    for place, (form, suggestion) in enumerate(forms.items(), start=1):
+        name = form_name(*form)
+        reporter(f"trying {name} ({place} of {len(forms)})")
+        row = RehearsedForm(name, *form, is_proposed=form == own)
+        try:
+            found.append(_tried(row, suggestion, log, ledger, reporter))
+        except CloakworkError as error:
+            found.append(replace(row, fault=first_line(error)))
+    return tuple(found)
+
+
+def _tried(
+    row: RehearsedForm,
+    suggestion: Suggestion,
+    log: EventLog,
+    ledger: Ledger,
+    reporter: Reporter,
+) -> RehearsedForm:
+    # How dates are written is still asked; the log at hand is read already.
+    policy = parse_policy(policy_text(replace(suggestion, time_formats=())))
+    plan = make_plan(policy)
+    row = replace(row, claims=tuple(map(in_few_words, policy.goals())))
+    own = next((charge for charge in plan.charges if charge.currency != "none"), None)
+    if own is not None:
+        row = replace(row, cost=own.cost)
+    try:
+        forecast = ledger.check(reservation_request(plan))
+    except BudgetExceeded as error:
+        return replace(row, fault=first_line(error), budget_fault=first_line(error))
+    if forecast.after:
+        row = replace(row, left=forecast.after[0].left)
+    brief = make_plan(searching_briefly(policy, SEARCH_SECONDS))
+    source, released = map(in_memory, Run(plan=brief, noise=secret()).trial(log))
+    figures = measured_figures(brief, source, released)
+    return replace(
+        row,
+        similarity=figures["similarity"],
+        durations=figures["durations"],
+        waits=figures["waits"],
+        attributes=figures["attributes"],
+        found=tuple(_findable(source, OpenedLog(released, row.name, brief), reporter)),
+    )
+
+
+def _findable(
+    source: EventLog, opened: OpenedLog, reporter: Reporter
+) -> Iterator[tuple[str, Share]]:
+    """The share of the cases that somebody finds in the release, by what he knows."""
+    if not opened.log.events.height:
+        return
+    coded, released = code_logs(source, opened.log)
+    attacked = AttackedLogs(
+        source=coded,
+        releases=[released],
+        opened=[opened],
+        control=None,
+        most_targets=TARGETS,
+        seed=0,
+        reporter=reporter,
+        notes=[],
+    )
+    yield from found_in_release(attacked, KNOWN).items()
