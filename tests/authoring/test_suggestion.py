@@ -11,11 +11,20 @@ from hypothesis import strategies as st
 
 from authoring.sample_logs import NATURES, rich_log
 from cloakwork.authoring import policy_text, suggest
-from cloakwork.authoring.suggestion import AUDIENCES, GOALS, NO_PURPOSE, PolicyHeader, header_of
+from cloakwork.authoring.answers import answered, asked_in
+from cloakwork.authoring.suggestion import (
+    AUDIENCES,
+    GOALS,
+    NO_PURPOSE,
+    THRESHOLD,
+    PolicyHeader,
+    header_of,
+)
 from cloakwork.errors import PolicyError
 from cloakwork.log.eventlog import EventLog
 from cloakwork.plan.planner import make_plan
 from cloakwork.plan.policies import parse_policy
+from cloakwork.plan.sentences import assumption_in_words, caveat_in_words
 from conftest import runs
 
 
@@ -32,23 +41,12 @@ HEADER = PolicyHeader("test", "data", "somebody", "a test")
 RICH = rich_log()
 
 
-def answered(text: str) -> str:
-    """The policy, its questions answered."""
-    numbers = re.sub(r'range: "<.*>"', "range: [0, 100]", text)
-    return re.sub(r'domain: "<.*>"', "domain: [p, q]", numbers)
-
-
 @pytest.mark.parametrize("audience", AUDIENCES)
 @pytest.mark.parametrize("goal", GOALS)
 def test_every_suggestion_plans(goal, audience):
-    """Without an edit but for the answers that only its author can give."""
+    """As it is written, without an edit."""
     found = suggest(RICH, HEADER, audience, goal)
-    text = policy_text(found)
-    assert len(re.findall(r'"<.*>"', text)) == found.questions
-    if goal == "whole-log-dp":
-        with pytest.raises(PolicyError, match="is still to be filled in"):
-            parse_policy(text)
-    policy = parse_policy(answered(text))
+    policy = parse_policy(policy_text(found))
     released = {name for name, rule in policy.spec.attributes.items() if rule.treatment != "drop"}
     identifiers = {
         name for name in NATURES if NATURES[name] in ("identifier", "staff", "free text")
@@ -93,7 +91,7 @@ def test_any_name_is_kept_exactly(names):
 
 def test_a_log_without_times_gets_no_guarantee_about_them():
     """Nor a column for them."""
-    text = policy_text(replace(suggest(RICH, HEADER), has_times=False, releases_times=False))
+    text = policy_text(replace(suggest(RICH, HEADER), has_times=False, times="none"))
     assert "time:timestamp" not in text.replace("protection of time:timestamp", "")
     make_plan(parse_policy(text))
 
@@ -105,31 +103,98 @@ def test_a_person_of_several_cases_is_asked_about():
     assert '# unit: {attribute: "case:customer", max_cases: 5}' in policy_text(found)
 
 
-def test_the_public_gets_no_times_beside_k_anonymity():
-    """Noised times lead back to cases."""
-    assert "timestamps" not in policy_text(suggest(RICH, HEADER, "publish", "k-anonymity"))
+def test_the_form_follows_from_the_audience_alone():
+    """For recipients outside no more than 1/12 is found, below .09; no log decides it."""
+    small = EventLog.from_polars(pl.DataFrame({"case:concept:name": ["c1"], "concept:name": ["a"]}))
+    for audience in AUDIENCES:
+        forms = {suggest(log, HEADER, audience).goal for log in (RICH, small)}
+        assert len(forms) == 1
+        goals = parse_policy(policy_text(suggest(RICH, HEADER, audience))).goals()
+        k = [goal.k for goal in goals if goal.kind == "k-anonymity"]
+        noise = [goal for goal in goals if goal.kind == "differential-privacy"]
+        assert len(noise) == 1
+        assert "timestamps" in noise[0].over
+        if audience != "publish":
+            assert 1 / k[0] <= THRESHOLD[audience]
+
+
+def test_another_form_taken_after_figures_is_said():
+    """In the policy, so in its plan and in its claims."""
+    proposed = suggest(RICH, HEADER, "share")
+    taken = proposed.taking("whole-log-dp")
+    assert (taken.form, taken.instead_of) == ("whole-log-dp", "k-anonymity")
+    plan = make_plan(parse_policy(policy_text(taken)))
+    said = "after reading figures of the raw log"
+    assert any(said in line for line in map(caveat_in_words, plan.warnings))
+    assert any(said in line for line in map(assumption_in_words, plan.claims[0].assumptions))
+    again = proposed.taking("k-anonymity-noised-times")
+    assert (again.goal, again.times) == ("k-anonymity", "noised")
+
+
+def test_what_was_read_off_the_log_is_confirmed_by_somebody():
+    """Until then it stands among the warnings."""
+    found = suggest(RICH, HEADER, "share")
+    open_ = make_plan(parse_policy(policy_text(found)))
+    assert any("nobody confirmed" in line for line in map(caveat_in_words, open_.warnings))
+    confirmed = make_plan(parse_policy(policy_text(replace(found, confirmed_by="A. Officer"))))
+    assert not any("read off" in line for line in map(caveat_in_words, confirmed.warnings))
+    noised = confirmed.claims[-1].assumptions
+    assert any("as A. Officer confirmed on" in line for line in map(assumption_in_words, noised))
+
+
+NUMBERS = EventLog.from_polars(
+    pl.DataFrame(
+        {
+            "case:concept:name": [f"c{n}" for n in range(40)],
+            "concept:name": ["a"] * 40,
+            "count": [n % 3 for n in range(40)],
+            "share": [n % 3 / 2 + 0.25 for n in range(40)],
+            "Gebühr": ["x", "y"] * 20,
+        }
+    )
+)
 
 
 def test_what_is_whole_stays_whole_and_a_domain_may_be_found():
     """Numbers without decimals would be released with some, unless their type is said."""
-    log = EventLog.from_polars(
-        pl.DataFrame(
-            {
-                "case:concept:name": [f"c{n}" for n in range(40)],
-                "concept:name": ["a"] * 40,
-                "count": [n % 3 for n in range(40)],
-                "share": [n % 3 / 2 + 0.25 for n in range(40)],
-                "Gebühr": ["x", "y"] * 20,
-            }
-        )
-    )
-    text = policy_text(suggest(log, HEADER, "share", "whole-log-dp"))
-    assert text.count("type: integer") == 1
-    found = re.sub(r'domain: "<.*>"', "find_values: true", text)
-    policy = parse_policy(answered(found))
+    text = policy_text(suggest(NUMBERS, HEADER, "share", "whole-log-dp"))
+    assert [each.name for each in asked_in(text)] == ["count", "share", "Gebühr"]
+    said = {"count": "0..2", "share": {"range": [0.0, 2.0]}, "Gebühr": "found"}
+    made, policy = answered(text, "p.yaml", said, base=Path(), confirmed_by="me")
     assert policy.spec.attributes["count"].type == "integer"
+    assert policy.spec.attributes["share"].type is None
     assert policy.spec.attributes["Gebühr"].find_values
-    assert '"Gebühr":' in text
+    assert set(policy.goals()[0].over) == {"control-flow", *said}
+    assert not asked_in(made)
+    # All that people said in comments is still there.
+    assert made.count("#") == text.count("#") + 1
+
+
+@pytest.mark.parametrize(
+    ("answers", "fault"),
+    [
+        ({"Gebuehr": ["x"]}, "nothing is asked about 'Gebuehr'"),
+        ({"Gebühr": []}, "is no answer"),
+        ({"Gebühr": "none.csv:code"}, "none.csv cannot be read"),
+        ({"count": {"range": [3, 1]}}, "range"),
+    ],
+)
+def test_an_answer_that_is_none(answers, fault, tmp_path):
+    """One line, and no file."""
+    text = policy_text(suggest(NUMBERS, HEADER, "share", "whole-log-dp"))
+    with pytest.raises(PolicyError, match=fault):
+        answered(text, "p.yaml", answers, base=tmp_path, confirmed_by=None)
+
+
+def test_values_of_a_code_list(tmp_path):
+    """Each once, whatever characters it holds."""
+    (tmp_path / "codes.csv").write_text('code,means\n"a, b",one\nÄ,two\nÄ,three\n', "utf-8")
+    text = policy_text(suggest(NUMBERS, HEADER, "share", "whole-log-dp"))
+    said = {"Gebühr": {"file": "codes.csv", "column": "code"}, "count": "drop"}
+    made, policy = answered(text, "p.yaml", said, base=tmp_path, confirmed_by=None)
+    assert policy.spec.attributes["Gebühr"].domain == ("a, b", "Ä")
+    assert policy.spec.attributes["count"].treatment == "drop"
+    assert [each.name for each in asked_in(made)] == ["share"]
 
 
 @pytest.mark.parametrize("audience", AUDIENCES)

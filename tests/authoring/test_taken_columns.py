@@ -32,11 +32,11 @@ def test_the_columns_stand_first(cloakwork, tmp_path):
     """On the screen, in the document, in the file and in Python."""
     log, out = table(tmp_path / "log.csv"), tmp_path / "p.yaml"
     taken = {"case": "Fallnummer", "activity": "Maßnahme", "timestamp": "Zeitpunkt"}
-    said = cloakwork("policy", "suggest", log, "--out", out)
+    said = cloakwork("policy", "suggest", "--quick", log, "--out", out)
     first = said.out.replace("\n  ", " ").splitlines()[1]
     assert said.code == 0 and all(f"'{name}'" in first for name in taken.values()), said.err
     assert "# when an event happened, from the column 'Zeitpunkt'" in out.read_text("utf-8")
-    document = cloakwork("policy", "suggest", log, "--out", out, "--force", "--json")
+    document = cloakwork("policy", "suggest", "--quick", log, "--out", out, "--force", "--json")
     assert json.loads(document.out)["columns"] == taken
     found = explore(log)
     assert found.taken == taken and "Maßnahme" in found._repr_html_()
@@ -73,7 +73,7 @@ def test_lint_goes_by_the_column_of_the_policy(cloakwork, tmp_path):
     log, out = table(tmp_path / "log.csv"), tmp_path / "p.yaml"
     for column in ("Zeitpunkt", "Geburtsdatum"):
         said = ("--column", f"timestamp={column}", "--force", "--quiet")
-        assert cloakwork("policy", "suggest", log, "--out", out, *said).code == 0
+        assert cloakwork("policy", "suggest", "--quick", log, "--out", out, *said).code == 0
         assert lint_input(load_policy(out), log) == ()
         assert "purpose-not-stated" in cloakwork("policy", "lint", out).out
     text = out.read_text("utf-8").replace('"Geburtsdatum"', '"Zeitpunkt"', 1)
@@ -85,14 +85,18 @@ def test_lint_goes_by_the_column_of_the_policy(cloakwork, tmp_path):
 def test_a_person_is_the_unit(cloakwork, tmp_path):
     """As an option, and the policy plans."""
     log, out = table(tmp_path / "log.csv"), tmp_path / "p.yaml"
-    said = cloakwork("policy", "suggest", log, "--out", out, "--unit", "Patientenname", "--quiet")
+    said = cloakwork(
+        "policy", "suggest", "--quick", log, "--out", out, "--unit", "Patientenname", "--quiet"
+    )
     assert said.code == 0, said.err
     unit = load_policy(out).spec.unit
     assert (unit.attribute, unit.max_cases) == ("case:Patientenname", 5)
     plan = cloakwork("plan", out, log, "--no-preview")
     assert plan.code == 0 and "different units" in plan.out.replace("\n                ", " ")
     assert "metadata.purpose is not stated" in plan.out
-    wrong = cloakwork("policy", "suggest", log, "--out", out, "--force", "--unit", "case:age")
+    wrong = cloakwork(
+        "policy", "suggest", "--quick", log, "--out", out, "--force", "--unit", "case:age"
+    )
     assert wrong.code == 1 and "have no attribute 'case:age'" in wrong.err
 
 

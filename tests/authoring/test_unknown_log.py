@@ -29,7 +29,7 @@ def table(path: Path, time_format: str, days: int = 28) -> Path:
 def test_three_commands_to_a_release(cloakwork, tmp_path):
     """Without an edit and without a failed one."""
     log, policy = table(tmp_path / "log.csv", "%d.%m.%Y %H:%M"), tmp_path / "policy.yaml"
-    said = cloakwork("policy", "suggest", log, "--out", policy)
+    said = cloakwork("policy", "suggest", "--quick", log, "--out", policy)
     assert said.code == 0, said.err
     text = policy.read_text("utf-8")
     assert 'case: "Schadennummer"' in text and 'time_format: "%d.%m.%Y %H:%M"' in text
@@ -43,7 +43,7 @@ def test_three_commands_to_a_release(cloakwork, tmp_path):
 def test_a_person_of_a_table_becomes_the_unit(cloakwork, tmp_path):
     """As the comment beside ``unit`` says."""
     log, policy = table(tmp_path / "log.csv", "%d.%m.%Y %H:%M"), tmp_path / "policy.yaml"
-    assert cloakwork("policy", "suggest", log, "--out", policy).code == 0
+    assert cloakwork("policy", "suggest", "--quick", log, "--out", policy).code == 0
     text = policy.read_text("utf-8")
     name = "case:Versicherungsnehmer"
     text = text.replace('    "Versicherungsnehmer": {role', f'    "{name}": {{role')
@@ -58,7 +58,7 @@ def test_a_date_of_two_meanings_is_a_question(cloakwork, tmp_path):
     """Looked at all the same; the author says which number is the day."""
     log = table(tmp_path / "log.csv", "%d/%m/%Y %H:%M", days=12)
     policy = tmp_path / "policy.yaml"
-    said = cloakwork("policy", "suggest", log, "--out", policy)
+    said = cloakwork("policy", "suggest", "--quick", log, "--out", policy)
     assert said.code == 0 and "a question" in said.out
     refused = cloakwork("policy", "validate", policy)
     assert refused.code == 3 and refused.err.count("still to be filled in") == 1
@@ -66,8 +66,8 @@ def test_a_date_of_two_meanings_is_a_question(cloakwork, tmp_path):
     policy.write_text(re.sub('time_format: "<.*>"', 'time_format: "%d/%m/%Y %H:%M"', text), "utf-8")
     assert cloakwork("policy", "lint", policy, log).code == 0
     given = ("--input", "time_format=%d/%m/%Y %H:%M", "--force", "--out", policy)
-    assert "a question" not in cloakwork("policy", "suggest", log, *given).out
-    wrong = cloakwork("policy", "suggest", log, "--out", policy, "--input", "form=x")
+    assert "a question" not in cloakwork("policy", "suggest", "--quick", log, *given).out
+    wrong = cloakwork("policy", "suggest", "--quick", log, "--out", policy, "--input", "form=x")
     assert wrong.code == 2 and "the names are format, delimiter" in wrong.err
 
 

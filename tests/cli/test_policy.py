@@ -283,25 +283,57 @@ def test_a_suggested_policy_is_valid_and_says_what_it_is(cloakwork, tmp_path):
     """Suggest, validate, lint: no edit, no failed command."""
     out = tmp_path / "policy.yaml"
     options = ("--dataset", "emergency", "--owner", "dpo@example.org", "--purpose", "a study")
-    said = cloakwork("policy", "suggest", LOG, "--out", out, *options)
+    said = cloakwork("policy", "suggest", "--quick", LOG, "--out", out, *options)
     assert said.code == 0, said.err
     assert "keep it inside" in said.out and f"cloakwork plan {out} {LOG}" in said.out
     assert cloakwork("policy", "validate", out).code == 0
     lint = cloakwork("policy", "lint", out, LOG)
     assert lint.code == 0 and "did you mean" not in lint.out
-    again = cloakwork("policy", "suggest", LOG, "--out", out)
+    again = cloakwork("policy", "suggest", "--quick", LOG, "--out", out)
     assert again.code == 2 and "--force overwrites it" in again.err
 
 
-def test_questions_are_counted_and_refused(cloakwork, tmp_path):
-    """Where a guarantee rests on what only its author knows."""
+def test_what_is_asked_is_left_out_until_it_is_answered(cloakwork, tmp_path):
+    """Valid before and after; nothing is asked without a terminal."""
     out = tmp_path / "policy.yaml"
-    said = cloakwork("policy", "suggest", LOG, "--goal", "whole-log-dp", "--out", out, "--json")
-    document = json.loads(said.out)
-    assert document["questions"] > 0 and document["goal"] == "whole-log-dp"
-    refused = cloakwork("policy", "validate", out)
-    assert refused.code == 3
-    assert refused.err.count("is still to be filled in") == document["questions"]
+    quick = ("policy", "suggest", "--quick", LOG, "--out", out)
+    document = json.loads(cloakwork(*quick, "--json").out)
+    assert document["form"] == "k-anonymity" and document["asked"]
+    assert cloakwork("policy", "validate", out).code == 0
+    answers = tmp_path / "answers.yaml"
+    answers.write_text(f'"{document["asked"][0]}": [one, other]\n', "utf-8")
+    options = ("--file", answers, "--rest", "drop", "--confirm", "A. Officer", "--json")
+    answered = json.loads(cloakwork("policy", "answer", out, *options).out)
+    assert (answered["asked"], answered["valid"]) == ([], True)
+    assert document["asked"][0] in load_policy(out).goals()[1].over
+    assert load_policy(out).metadata.suggested.confirmed_by == "A. Officer"
+    unsaid = cloakwork("policy", "answer", out)
+    assert unsaid.code == 2 and "say one" in unsaid.err
+    wrong = cloakwork("policy", "answer", out, "--file", answers)
+    assert wrong.code == 3 and wrong.err.count("\n") == 1
+
+
+def test_forms_are_tried_beside_each_other(cloakwork, tmp_path):
+    """What each keeps and who is found in it; nothing is charged, and a form that the budget cannot
+    pay is not proposed.
+    """
+    log, out = EXAMPLES / "permit.xes.gz", tmp_path / "p.yaml"
+    ledger = f"sqlite:///{tmp_path / 'l.db'}"
+    options = ("--out", out, "--dataset", "d", "--purpose", "a study", "--ledger", ledger)
+    tried = json.loads(cloakwork("policy", "suggest", log, *options, "--json").out)["forms"]
+    assert [each["name"] for each in tried] == ["k-anonymity", "whole-log-dp"]
+    for each in tried:
+        assert each["fault"] is None
+        assert 0 < each["similarity"] <= 1
+        assert set(each["found"]) == {"sequence", "timed-events-3", "sequence-times"}
+        assert max(share["share"] for share in each["found"].values()) < 0.09
+    assert not (tmp_path / "l.db").exists()
+    owner = ("--owner", "O", "--total", "epsilon=1,delta=1e-6", "--ledger", ledger)
+    assert cloakwork("dataset", "declare", "D", *owner).code == 0
+    refused = cloakwork("policy", "suggest", log, *options, "--force")
+    assert refused.code == 1
+    assert "k-anonymity is not proposed: budget of dataset 'd'" in refused.err
+    assert "what would fit is epsilon 1, delta 1e-06" in refused.err
 
 
 def test_the_next_command_names_the_columns_too(cloakwork, tmp_path):
@@ -310,7 +342,7 @@ def test_the_next_command_names_the_columns_too(cloakwork, tmp_path):
     log.write_text("Zaak nummer;Stap;Tijd\n1;in;2024-01-01\n", encoding="utf-8")
     names = ("case:concept:name=Zaak nummer", "concept:name=Stap", "time:timestamp=Tijd")
     columns = [word for name in names for word in ("--column", name)]
-    said = cloakwork("policy", "suggest", log, "--out", out, *columns)
+    said = cloakwork("policy", "suggest", "--quick", log, "--out", out, *columns)
     assert said.code == 0, said.err
     line = next(line for line in said.out.splitlines() if "policy lint" in line)
     assert cloakwork(*shlex.split(line)[1:]).code == 0
@@ -318,7 +350,7 @@ def test_the_next_command_names_the_columns_too(cloakwork, tmp_path):
 
 def test_ask_needs_a_terminal(cloakwork, tmp_path):
     """Else it would wait for nobody."""
-    said = cloakwork("policy", "suggest", LOG, "--ask", "--out", tmp_path / "p.yaml")
+    said = cloakwork("policy", "suggest", "--quick", LOG, "--ask", "--out", tmp_path / "p.yaml")
     assert said.code == 2 and "needs a terminal" in said.err
 
 
@@ -351,7 +383,16 @@ def test_a_file_of_several_logs_is_asked_about_with_the_next_command(
         book.active.append(row)
     book.create_sheet("other")
     book.save("two logs.xlsx")
-    asked = ("policy", "suggest", "two logs.xlsx", "--out", "p.yaml", "--purpose", "a study")
+    asked = (
+        "policy",
+        "suggest",
+        "--quick",
+        "two logs.xlsx",
+        "--out",
+        "p.yaml",
+        "--purpose",
+        "a study",
+    )
     for given in ((), ("--input", "sheet=none")):
         said = cloakwork(*asked, *given, "--quiet")
         assert (said.code, said.out, said.err.count("\n")) == (1, "", 1)

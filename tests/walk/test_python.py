@@ -25,7 +25,9 @@ def walk(log: WalkedLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setenv("CLOAKWORK_HOME", str(author))
     found = cloakwork.explore(log.path)
-    suggested = found.suggest("publish", dataset="walked", owner="DPO", purpose=PURPOSE)
+    suggested = found.suggest(
+        "publish", "control-flow-dp", dataset="walked", owner="DPO", purpose=PURPOSE
+    )
     text = with_windows(suggested.text, log.every)
     cloakwork.declare_dataset(book, "walked", owner="DPO", require_approval=True)
     added = cloakwork.Registry(book).add(text, author="A. Author", reason="First version")

@@ -76,8 +76,9 @@ def walk(log: WalkedLog, author: Desk, officer: Desk, recipient: Desk) -> None:
 def _written(log: WalkedLog, author: Desk) -> str:
     """Suggested, edited, checked, and kept as a version."""
     author.does(
-        "policy", "suggest", log.path, "--audience", "publish", "--dataset", "walked",
-        "--owner", "dpo@example.org", "--purpose", PURPOSE, "--out", "policy.yaml",
+        "policy", "suggest", "--quick", log.path, "--goal", "control-flow-dp",
+        "--dataset", "walked", "--owner", "dpo@example.org", "--purpose", PURPOSE,
+        "--out", "policy.yaml",
     )  # fmt: skip
     policy = Path("policy.yaml")
     policy.write_text(with_windows(policy.read_text("utf-8"), log.every), "utf-8")

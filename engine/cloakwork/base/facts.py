@@ -115,17 +115,23 @@ SuggestedText = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^
 
 
 class Suggested(Frozen):
-    """What a proposal took from the raw log. ``read_off``: what it found there, in words;
-    ``confirmed_by`` and ``confirmed_on``: who said that it is publicly known, and when. ``chosen``:
-    the form of release that somebody took after reading figures of the raw log, ``instead_of`` the
-    one that follows from the answers alone.
-    """
+    """What a proposal took from the raw log, and who answers for it."""
 
-    read_off: tuple[SuggestedText, ...] = ()
-    confirmed_by: SuggestedText | None = None
-    confirmed_on: date | None = None
-    chosen: SuggestedText | None = None
-    instead_of: SuggestedText | None = None
+    read_off: Annotated[
+        tuple[SuggestedText, ...], Field(description="What was found in the log, in words")
+    ] = ()
+    confirmed_by: Annotated[
+        SuggestedText | None, Field(description="Who confirms that this is publicly known")
+    ] = None
+    confirmed_on: Annotated[date | None, Field(description="When that was confirmed")] = None
+    chosen: Annotated[
+        SuggestedText | None,
+        Field(description="The form of release that was taken after reading figures of the log"),
+    ] = None
+    instead_of: Annotated[
+        SuggestedText | None,
+        Field(description="The form that was proposed, which follows from the answers alone"),
+    ] = None
 
     @model_validator(mode="after")
     def _complete(self) -> "Suggested":

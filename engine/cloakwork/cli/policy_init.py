@@ -240,9 +240,9 @@ def suggest(
 
     The form of the release follows from --audience alone. It is then tried on the log beside
     others: what each keeps, and how many cases somebody finds in it. Nothing is released or charged
-    by that. Names of attributes get into the policy, values do not: attributes stay out until 'cloakwork
-    policy answer' says which values there are. What is printed here comes from the raw log: keep it
-    inside.
+    by that. Names of attributes get into the policy, values do not: attributes stay out until
+    'cloakwork policy answer' says which values there are. What is printed here comes from the raw
+    log: keep it inside.
     """
     from cloakwork.authoring.rehearsal import rehearsed
     from cloakwork.authoring.suggestion import SuggestionRequest
