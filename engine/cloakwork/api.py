@@ -21,8 +21,7 @@ from cloakwork.engines.base import Engine
 from cloakwork.evaluation.notes import TimeHints
 from cloakwork.evaluation.risk_figures import RiskReport
 from cloakwork.evaluation.utility import KeptUtility
-from cloakwork.ledger.forecast import BudgetForecast
-from cloakwork.ledger.ledger import Ledger
+from cloakwork.ledger.ledger import BudgetForecast, Ledger
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.formats import read_log
 from cloakwork.mechanisms.devices import computed_on

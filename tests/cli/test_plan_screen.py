@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from cloakwork.api import budget, load_policy, make_plan
 from cloakwork.cli import cloakwork_command, main
-from cloakwork.ledger.forecast import BudgetForecast
+from cloakwork.ledger.ledger import BudgetForecast
 from cloakwork.log.formats import write_log
 from cloakwork.plan.model import Plan
 from cloakwork.policy.model import Policy

@@ -28,8 +28,10 @@ from cloakwork.base.progress import Reporter
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from cloakwork.log.formats.detect import DetectedInput
 from cloakwork.log.formats.options import ROLES, InputOptions
+from cloakwork.plan.policies import parse_policy
 from cloakwork.policy.attribute_words import PERSON, names_one_of, words_of
 from cloakwork.policy.document import in_quotes
+from cloakwork.policy.model import Policy
 from cloakwork.policy.semantics import NO_PURPOSE, placeholder
 
 Goal = Literal["k-anonymity", "control-flow-dp", "whole-log-dp"]
@@ -214,6 +216,25 @@ def _notes_on(found: Suggestion) -> Iterator[str]:
     if found.unnamed:
         names = ", ".join(found.unnamed)
         yield f"a policy cannot name {names}: dropped with all that is not listed"
+
+
+BESIDE: Final[dict[Audience, tuple[tuple[Goal, Times], ...]]] = {
+    "internal": (("k-anonymity", "drawn"), ("whole-log-dp", "drawn")),
+    "share": (("k-anonymity", "drawn"), ("whole-log-dp", "drawn")),
+    "publish": (("whole-log-dp", "drawn"), ("control-flow-dp", "none")),
+}
+"""The forms that each audience may want."""
+
+
+def forms_beside(proposed: Suggestion) -> dict[str, Policy]:
+    """The proposed form, and the others that its audience may want, by name: each a policy."""
+    found = {proposed.form: proposed}
+    for goal, times in BESIDE[proposed.audience]:
+        other = replace(proposed, goal=goal, times=times if proposed.has_times else "none")
+        found.setdefault(other.form, other)
+    # How dates are written may still be asked; the log at hand was read already.
+    texts = {name: policy_text(replace(each, time_formats=())) for name, each in found.items()}
+    return {name: parse_policy(text) for name, text in texts.items()}
 
 
 def form_name(goal: Goal, times: Times) -> str:

@@ -32,7 +32,6 @@ from cloakwork.report.screen import block, columns, printable
 
 if TYPE_CHECKING:
     from cloakwork.authoring.attributes import Proposal
-    from cloakwork.authoring.rehearsal import RehearsedForm
     from cloakwork.authoring.suggestion import (
         Audience,
         Goal,
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
         SuggestionRequest,
         Times,
     )
+    from cloakwork.evaluation.rehearsal import RehearsedForm
     from cloakwork.policy.model import Role
 
 STARTER: Final = "kanon-dp-timestamps"
@@ -244,8 +244,8 @@ def suggest(
     'cloakwork policy answer' says which values there are. What is printed here comes from the raw
     log: keep it inside.
     """
-    from cloakwork.authoring.rehearsal import rehearsed
-    from cloakwork.authoring.suggestion import SuggestionRequest
+    from cloakwork.authoring.suggestion import SuggestionRequest, forms_beside
+    from cloakwork.evaluation.rehearsal import rehearsed
 
     require_log(log)
     if ask and as_json:
@@ -274,7 +274,9 @@ def suggest(
     forms: tuple[RehearsedForm, ...] = ()
     if not quick:
         with progress_of(quiet=quiet or as_json) as reporter:
-            forms = rehearsed(proposed, open_ledger(ledger), reporter)
+            book = open_ledger(ledger)
+            assert found.log is not None  # noqa: S101 - what was proposed was proposed for a log
+            forms = rehearsed(found.log, forms_beside(proposed), book, reporter)
         _require_affordable(forms, found.form)
     write_new(out, found.text, force=force)
     if as_json:
@@ -385,7 +387,7 @@ def _forms_table(found: "Suggestion", forms: "Iterable[RehearsedForm]") -> Itera
     """The forms beside each other: what is kept, who is found, what it costs."""
     from cloakwork.authoring.suggestion import THRESHOLD
 
-    most = THRESHOLD[found.audience]
+    most, proposed = THRESHOLD[found.audience], found.instead_of or found.form
     forms = list(forms)
 
     def number(value: float | None) -> str:
@@ -405,7 +407,7 @@ def _forms_table(found: "Suggestion", forms: "Iterable[RehearsedForm]") -> Itera
         return f"{form.cost.epsilon:g}{left}"
 
     rows: list[tuple[str, list[str]]] = [
-        ("", [each.name + (" *" if each.is_proposed else "") for each in forms]),
+        ("", [each.name + (" *" if each.name == proposed else "") for each in forms]),
         ("similarity (1 best)", [number(each.similarity) for each in forms]),
         ("durations off by", [number(each.durations) for each in forms]),
         ("waits off by (log10)", [number(each.waits) for each in forms]),

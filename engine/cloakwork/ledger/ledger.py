@@ -16,7 +16,7 @@ Numbers are compared exactly, as the decimals that people write: ten releases of
 
 import os
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
@@ -34,8 +34,10 @@ from cloakwork.ledger.account import (
     BudgetTerms,
     binding,
     budgets_html,
+    largest_shift,
     require_fit,
     require_same_period,
+    sum_against,
 )
 from cloakwork.ledger.books import METRIC, DeclaredTotal
 from cloakwork.ledger.case_hashes import (
@@ -54,7 +56,6 @@ from cloakwork.ledger.declarations import (
     declaration_of,
     declarations,
 )
-from cloakwork.ledger.forecast import BudgetForecast, forecast_budget
 from cloakwork.ledger.journal import (
     Break,
     Entry,
@@ -158,6 +159,25 @@ class Summary:
     def without_dp(self) -> tuple[Record, ...]:
         """Releases that no DP budget bounds."""
         return tuple(record for record in self.records if record.without_dp)
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetForecast:
+    """What a release would mean for the budget: per book before it, itself, and after it; and what
+    no budget bounds.
+
+    Of a book with an account for each window: that of the window that is released, or all of them.
+    ``without_dp``: how many earlier releases, of cases or persons that may be in this one too,
+    carry no DP guarantee (k-anonymity and the like). ``declaration``: what the dataset is declared
+    with.
+    """
+
+    before: tuple[Balance, ...]
+    cost: tuple[Cost, ...]
+    after: tuple[Balance, ...]
+    earlier: int
+    without_dp: int
+    declaration: DatasetDeclaration = NOTHING_DECLARED
 
 
 class Ledger:
@@ -601,4 +621,46 @@ def _balances_of(account: Account) -> tuple[Balance, ...]:
         if balance.window is not None
         or balance.book not in has_windows
         or balance.spent != Cost(epsilon=0.0)
+    )
+
+
+def forecast_budget(
+    records: Sequence[Record],
+    account: Account,
+    charges: Sequence[Charge],
+    totals: Sequence[DeclaredTotal],
+    terms: BudgetTerms,
+) -> BudgetForecast:
+    """What a release with these charges would mean; ``records``: the dataset's earlier
+    ones, ``account``: what they spent, and what the dataset is declared with.
+    """
+    # The policy's totals bind already before its release.
+    before = account.with_release((), totals, terms.cases_per_unit)
+    after = before.with_release(charges, (), {})
+    shift = largest_shift(charges)
+    currencies = {charge.currency for charge in charges}
+    # Of a window that is released only its own account is shown, else all.
+    accounts = [
+        (book, window)
+        for book in after.books()
+        if book.currency != "local" or "local" in currencies
+        for window in ([terms.window] if terms.window is not None else after.accounts(book))
+    ]
+    balances = tuple(after.balance(book, shift, window) for book, window in accounts)
+    costs = []
+    for balance in balances:
+        # A total of nothing counts what the book counts.
+        over = shift or before.balance(balance.book).shift
+        nothing = DeclaredTotal(balance.book, Cost(epsilon=0.0), over, balance.apart_from)
+        cost, _ = sum_against(charges, nothing, after.cases)
+        costs.append(cost.as_cost())
+    return BudgetForecast(
+        before=tuple(before.balance(book, shift, window) for book, window in accounts),
+        cost=tuple(costs),
+        after=balances,
+        earlier=sum(not record.failed_before_release for record in records),
+        without_dp=sum(
+            record.without_dp and record.concerns_same(terms.window, terms.unit)
+            for record in records
+        ),
     )

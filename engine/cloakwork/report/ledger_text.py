@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from cloakwork.ledger.account import Balance
     from cloakwork.ledger.datasets import DatasetOverview
     from cloakwork.ledger.declarations import DatasetDeclaration
-    from cloakwork.ledger.forecast import BudgetForecast
     from cloakwork.ledger.journal import Entry
-    from cloakwork.ledger.ledger import Summary
+    from cloakwork.ledger.ledger import BudgetForecast, Summary
     from cloakwork.ledger.records import Record
     from cloakwork.publishing.reconcile import Reconciliation
 

@@ -31,9 +31,8 @@ from cloakwork.evaluation.utility import Utility
 from cloakwork.guarantees.claims import HoldsWindow
 from cloakwork.ledger.account import Account
 from cloakwork.ledger.declarations import declaration_of
-from cloakwork.ledger.forecast import forecast_budget
 from cloakwork.ledger.journal import Entry, EventKind
-from cloakwork.ledger.ledger import Ledger
+from cloakwork.ledger.ledger import Ledger, forecast_budget
 from cloakwork.ledger.records import Record
 from cloakwork.plan.budget import ledger_terms
 from cloakwork.plan.model import Plan

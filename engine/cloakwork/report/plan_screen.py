@@ -45,7 +45,7 @@ from cloakwork.run.requirements import training_line
 
 if TYPE_CHECKING:
     from cloakwork.ledger.account import Balance
-    from cloakwork.ledger.forecast import BudgetForecast
+    from cloakwork.ledger.ledger import BudgetForecast
     from cloakwork.run.release import StepRecord
 
 

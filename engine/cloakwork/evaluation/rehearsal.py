@@ -5,11 +5,10 @@ no choice by these figures; whoever takes another one has chosen by them, and th
 (``privacy.md`` 3.7 and 3.8). Nothing is released, and no budget is charged.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from cloakwork.authoring.suggestion import Audience, Goal, Suggestion, Times, form_name, policy_text
 from cloakwork.base.costs import Cost
 from cloakwork.base.errors import BudgetExceeded, CloakworkError, first_line
 from cloakwork.base.progress import Reporter
@@ -24,7 +23,7 @@ from cloakwork.log.eventlog import EventLog
 from cloakwork.noise import secret
 from cloakwork.plan.budget import reservation_request
 from cloakwork.plan.planner import make_plan
-from cloakwork.plan.policies import parse_policy
+from cloakwork.policy.model import Policy
 from cloakwork.run.reading import OpenedLog
 from cloakwork.run.run import Run
 
@@ -36,17 +35,10 @@ the hour; both, with all times (``evaluation.knowledge``).
 TARGETS: Final = 150
 SEARCH_SECONDS: Final = 5.0
 
-BESIDE: Final[dict[Audience, tuple[tuple[Goal, Times], ...]]] = {
-    "internal": (("k-anonymity", "drawn"), ("whole-log-dp", "drawn")),
-    "share": (("k-anonymity", "drawn"), ("whole-log-dp", "drawn")),
-    "publish": (("whole-log-dp", "drawn"), ("control-flow-dp", "none")),
-}
-"""The forms that are tried for each audience."""
-
 
 @dataclass(frozen=True, slots=True)
 class RehearsedForm:
-    """One form of release, as it was tried. ``name``: what ``--take`` calls it.
+    """One form of release, as it was tried. ``name``: what it is called.
 
     ``similarity`` of the control flow (1 best), ``durations``, ``waits`` and ``attributes`` (0
     best): what is kept; None where there is nothing to compare. ``found``: the share of the cases
@@ -56,9 +48,6 @@ class RehearsedForm:
     """
 
     name: str
-    goal: Goal
-    times: Times
-    is_proposed: bool
     claims: tuple[str, ...] = ()
     similarity: float | None = None
     durations: float | None = None
@@ -77,49 +66,24 @@ class RehearsedForm:
 
 
 def rehearsed(
-    proposed: Suggestion,
-    ledger: Ledger,
-    reporter: Reporter,
+    log: EventLog, forms: Mapping[str, Policy], ledger: Ledger, reporter: Reporter
 ) -> tuple[RehearsedForm, ...]:
-    """The proposed form, and the others that its audience may want, each tried once on the log."""
-    log = proposed.log
-    assert log is not None  # noqa: S101 - what was proposed was proposed for a log
-    own = proposed.goal, proposed.times
-    others = [
-        form for form in BESIDE[proposed.audience] if proposed.has_times or form[1] != "noised"
-    ]
-    made = [
-        proposed,
-        *(
-            replace(proposed, goal=goal, times=times if proposed.has_times else "none")
-            for goal, times in others
-        ),
-    ]
-    # Without times two forms may be one.
-    forms = {(each.goal, each.times): each for each in made}
+    """Each form, by name, tried once on ``log``, with what ``ledger`` has left for it."""
     found = []
-    for place, (form, suggestion) in enumerate(forms.items(), start=1):
-        name = form_name(*form)
+    for place, (name, policy) in enumerate(forms.items(), start=1):
         reporter(f"trying {name} ({place} of {len(forms)})")
-        row = RehearsedForm(name, *form, is_proposed=form == own)
+        row = RehearsedForm(name, tuple(map(in_few_words, policy.goals())))
         try:
-            found.append(_tried(row, suggestion, log, ledger, reporter))
+            found.append(_tried(row, policy, log, ledger, reporter))
         except CloakworkError as error:
             found.append(replace(row, fault=first_line(error)))
     return tuple(found)
 
 
 def _tried(
-    row: RehearsedForm,
-    suggestion: Suggestion,
-    log: EventLog,
-    ledger: Ledger,
-    reporter: Reporter,
+    row: RehearsedForm, policy: Policy, log: EventLog, ledger: Ledger, reporter: Reporter
 ) -> RehearsedForm:
-    # How dates are written is still asked; the log at hand is read already.
-    policy = parse_policy(policy_text(replace(suggestion, time_formats=())))
     plan = make_plan(policy)
-    row = replace(row, claims=tuple(map(in_few_words, policy.goals())))
     own = next((charge for charge in plan.charges if charge.currency != "none"), None)
     if own is not None:
         row = replace(row, cost=own.cost)
