@@ -296,7 +296,7 @@ def test_it_makes_a_release_of_any_log(log: EventLog) -> None:
 
 def test_a_total_for_units_puts_none_for_single_times_in_force() -> None:
     """As a replacement of one time the same charge counts twice; where a total of its own, or a
-    guarantee over times alone, says what they may risk, it binds.
+    guarantee of single values, says what they may risk, it binds.
     """
     total = {"epsilon": 2.0, "delta": 1e-5}
     whole = ledger_terms(policy_of(**spec(budget={"total": total})))
@@ -308,7 +308,7 @@ def test_a_total_for_units_puts_none_for_single_times_in_force() -> None:
     both = policy_of(**spec(guarantees=[GOAL, metric], budget={"total": total}))
     assert ledger_terms(both).totals["metric"] is not None
     alone = policy_of(**spec(goal={"over": ["control-flow"]}, budget={"total": total}))
-    assert ledger_terms(alone).totals["metric"] is not None
+    assert ledger_terms(alone).totals["metric"] is None
 
 
 def test_what_is_taken_as_public_is_said() -> None:
