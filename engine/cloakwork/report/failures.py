@@ -19,6 +19,7 @@ from cloakwork.base.errors import (
     MechanismError,
     PlanImpossible,
     PolicyError,
+    SameCases,
     VerificationFailed,
 )
 
@@ -106,8 +107,11 @@ def _details(error: BaseException) -> dict[str, Any]:
                 "currency": error.currency,
                 "requested": _cost(error.requested),
                 "remaining": _cost(error.remaining),
+                "fits": None if error.fits is None else _cost(error.fits),
                 "reason": error.reason,
             }
+        case SameCases():
+            return {"dataset": error.dataset, "other": error.other}
         case GuaranteeBroken():
             return {"guarantee": error.guarantee, "observed": error.observed}
         case MechanismError():
