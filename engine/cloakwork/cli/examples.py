@@ -12,6 +12,10 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
         "cloakwork policy init --template hospital --owner dpo@clinic.example --out policy.yaml",
         "cloakwork policy init --from dp-control-flow --dataset visits --out dp.yaml",
     ),
+    "policy answer": (
+        "cloakwork policy answer policy.yaml",
+        "cloakwork policy answer policy.yaml --file answers.yaml --rest drop",
+    ),
     "policy suggest": (
         "cloakwork policy suggest log.xes.gz --out policy.yaml",
         "cloakwork policy suggest log.csv --audience publish --dataset permits --out p.yaml",
