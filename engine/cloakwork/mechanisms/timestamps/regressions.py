@@ -278,7 +278,8 @@ def distributions_of(
 ) -> Floats:
     """The distribution over the bins for each row of ``inputs``: shape (rows, bins)."""
     matrix = weights.reshape(inputs.shape[1], curves.shape[1])
-    logits = base + inputs @ matrix @ curves.T
+    # How products are summed up differs from machine to machine: what is drawn must not.
+    logits = np.round(base + inputs @ matrix @ curves.T, 9)
     # Less the largest, so that no exponential overflows.
     odds = np.exp(logits - logits.max(axis=1, keepdims=True))
     return np.asarray(odds / odds.sum(axis=1, keepdims=True))
