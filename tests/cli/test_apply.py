@@ -320,3 +320,26 @@ def test_a_table_without_times_is_measured_again(cloakwork, tmp_path, ledger, ki
     verified = cloakwork("verify", out, "--all")
     assert verified.code == 0, verified.err
     assert "measured again: k-anonymity" in verified.out
+
+
+def test_no_public_document_names_the_user_of_the_machine(cloakwork, tmp_path, ledger, monkeypatch):
+    """Neither the files of a release nor its public report; a suggested policy is published with
+    them. Who answers for it is asked for, and nobody's name stands in.
+    """
+    user = "zaphod-b42"
+    for name in ("USER", "LOGNAME", "LNAME", "USERNAME"):
+        monkeypatch.setenv(name, user)
+    home = tmp_path / user
+    home.mkdir()
+    monkeypatch.chdir(home)
+    (home / "log.xes.gz").write_bytes(HOSPITAL.read_bytes())
+    options = ("--audience", "internal", "--quick", "--times", "none", "--out", "p.yaml")
+    suggested = cloakwork("policy", "suggest", "log.xes.gz", *options)
+    assert "metadata.owner is not stated" in suggested.out
+    assert user not in Path("p.yaml").read_text("utf-8")
+    release = home / "release"
+    made = cloakwork("apply", "p.yaml", home / "log.xes.gz", "--out", release, "--ledger", ledger)
+    assert made.code == 0, made.err
+    assert user not in public_text(release)
+    assert user not in cloakwork("report", release, "--ledger", ledger).out
+    assert user not in cloakwork("report", release, "--format", "json", "--ledger", ledger).out

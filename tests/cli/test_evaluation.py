@@ -177,7 +177,7 @@ def test_a_sweep_on_a_table_prints_a_row_a_setting_and_writes_a_page(cloakwork, 
     """And the ledger's history tells of it."""
     page = tmp_path / "page.html"
     said = cloakwork(
-        "compare", log_file(tmp_path), "kanon-control-flow", "--sweep", "k=2,3,50", *COLUMNS,
+        "compare", "kanon-control-flow", log_file(tmp_path), "--sweep", "k=2,3,50", *COLUMNS,
         "--ledger", ledger, "--html", page,
     )  # fmt: skip
     assert said.code == 0
@@ -200,7 +200,7 @@ def test_a_sweep_on_a_table_prints_a_row_a_setting_and_writes_a_page(cloakwork, 
 def test_json_is_one_document(cloakwork, tmp_path, ledger):
     """With the format's name, and shares from 0 to 1."""
     said = cloakwork(
-        "compare", log_file(tmp_path), "kanon-control-flow", "--sweep", "k=2", *COLUMNS,
+        "compare", "kanon-control-flow", log_file(tmp_path), "--sweep", "k=2", *COLUMNS,
         "--ledger", ledger, "--json",
     )  # fmt: skip
     document = json.loads(said.out)
@@ -211,12 +211,14 @@ def test_json_is_one_document(cloakwork, tmp_path, ledger):
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
+        (("dp-control-flow", "none.xes"), 1, "none.xes: there is no such file"),
         (("none.xes", "dp-control-flow"), 1, "none.xes: there is no such file"),
         (("log.csv",), 2, "POLICY"),
-        (("policy.yaml", "log.csv"), 2, "the log comes first"),
-        (("log.csv", "no-such-policy"), 3, "no-such-policy"),
+        (("policy.yaml", "dp-control-flow"), 2, "the policy comes first, then the log"),
+        (("log.csv", "no-such-policy"), 2, "log.csv is a log, and the policy comes first"),
+        (("no-such-policy", "log.csv"), 3, "no-such-policy"),
         (("log.csv", "dp-control-flow", "--sweep", "k=5"), 1, "has 'k'"),
-        (("log.csv", "dp-control-flow", "--html", "none/page.html"), 1, "there is no folder none"),
+        (("dp-control-flow", "log.csv", "--html", "none/page.html"), 1, "there is no folder none"),
     ],
 )
 def test_errors_are_one_line_and_leave_nothing_behind(
@@ -232,6 +234,50 @@ def test_errors_are_one_line_and_leave_nothing_behind(
     assert "Traceback" not in said.err
     assert said.out == ""
     assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_the_old_order_of_a_log_and_a_policy_says_the_same(cloakwork, tmp_path, ledger):
+    """The log came first once: where its name tells it from a policy, it still may."""
+    log, options = log_file(tmp_path), ("--sweep", "k=2", *COLUMNS, "--ledger", ledger, "--json")
+    first = cloakwork("compare", "kanon-control-flow", log, *options)
+    assert first.code == 0
+    assert cloakwork("compare", log, "kanon-control-flow", *options).out == first.out
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("plan",), ("apply", "--out", "release"), ("profile", "--out", "p.json"), ("compare",),
+        ("policy", "lint"), ("policy", "validate"), ("policy", "explain"), ("policy", "diff"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["log.csv", "log.txt", "log.yaml", "log"])
+@pytest.mark.parametrize("row", ["Anna Petrova,biopsy,2024-01-05", "Anna Petrova: biopsy"])
+def test_a_log_in_the_place_of_a_policy_is_never_shown(
+    command, name, row, cloakwork, tmp_path, ledger, monkeypatch
+):
+    """Whatever the log is called; where its name tells, the order stands in one line."""
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_text(f"case,activity,time\n{row}\n" if "," in row else f"{row}\n", "utf-8")
+    beside = () if command in (("policy", "validate"), ("policy", "explain")) else ("no-file.csv",)
+    said = cloakwork(*command, name, *beside, "--ledger", ledger)
+    assert said.code in (2, 3)
+    assert "Petrova" not in said.out + said.err
+    assert "biopsy" not in said.out + said.err
+    if name == "log.csv" and command[0] != "policy":
+        assert "log.csv is a log, and the policy comes first, then the log" in said.err
+        assert len(said.err.strip().splitlines()) <= 2
+
+
+def test_a_release_in_the_place_of_its_log_is_told(cloakwork, tmp_path):
+    """With the command as it should be."""
+    log = log_file(tmp_path)
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "statement.json").write_text("{}", "utf-8")
+    for command in (("risk",), ("audit", "utility")):
+        said = cloakwork(*command, tmp_path / "made", log)
+        assert said.code == 2
+        assert f"cloakwork {' '.join(command)} {log} {tmp_path / 'made'}" in said.err
 
 
 _CLINIC = """\

@@ -41,7 +41,7 @@ def test_the_explanation_gives_the_budget_in_both_currencies() -> None:
     said = explained(load_shipped("dp-guessing-advantage"))
     assert said["What it may cost"][0] == (
         "One release: at most epsilon 0.296, delta 1e-06 (whoever guesses whether a protected unit "
-        "is in the log gains at most 10 percentage points, apart from outcomes of probability "
+        "is in the log becomes surer by at most 10 in 100, apart from outcomes of probability "
         "1e-05)."
     )
 

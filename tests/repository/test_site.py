@@ -122,3 +122,24 @@ def test_reference_is_made_from_docstrings(site: Path) -> None:
     first, *_ = str(cloakwork.make_plan.__doc__).replace("``", "").splitlines()
     assert first in text
     assert all(f"cloakwork.{name}" in text for name in cloakwork.__all__)
+
+
+def test_search_works_from_a_folder(site: Path) -> None:
+    """Opened from disk, without a server: what is typed is found, by scripts of the site alone."""
+    pytest.importorskip("selenium", reason="drives a browser")
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    from console.keyboard import CHROMIUM, keyboard
+
+    if not CHROMIUM.is_file():
+        pytest.skip("there is no browser")
+    with keyboard() as browser:
+        browser.driver.get((site / "index.html").as_uri())
+        box = browser.driver.find_element(By.CSS_SELECTOR, "input.md-search__input")
+        box.click()
+        box.send_keys("ledger")
+        found = WebDriverWait(browser.driver, 20).until(
+            lambda driver: driver.find_elements(By.CSS_SELECTOR, ".md-search-result__item a")
+        )
+        assert any("ledger" in str(each.get_attribute("href")) for each in found)

@@ -106,7 +106,7 @@ def _approved(log: WalkedLog, version: str, author: Desk, officer: Desk) -> None
 def _chosen(log: WalkedLog, version: str, window: str, author: Desk) -> None:
     """Compared without a look at the log, and planned."""
     compared = author.does(
-        "compare", log.path, version, "--sweep", "epsilon=0.5,1", "--window", window,
+        "compare", version, log.path, "--sweep", "epsilon=0.5,1", "--window", window,
         "--cases", "400", "--json",
     )  # fmt: skip
     assert json.loads(compared.out)["source"] == "stand-in"

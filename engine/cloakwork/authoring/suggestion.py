@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Final, Literal, get_args
 
 from cloakwork.authoring.attributes import Nature, Proposal, ValueType, classify, figures_of
-from cloakwork.authoring.sources import user_name
 from cloakwork.authoring.unknown_log import (
     is_read_from,
     named_unit,
@@ -32,7 +31,7 @@ from cloakwork.plan.policies import parse_policy
 from cloakwork.policy.attribute_words import PERSON, names_one_of, words_of
 from cloakwork.policy.document import in_quotes
 from cloakwork.policy.model import Policy
-from cloakwork.policy.semantics import NO_PURPOSE, placeholder
+from cloakwork.policy.semantics import NO_OWNER, NO_PURPOSE, placeholder
 
 Goal = Literal["k-anonymity", "control-flow-dp", "whole-log-dp"]
 Audience = Literal["internal", "share", "publish"]
@@ -199,6 +198,8 @@ class Suggestion:
 def _notes_on(found: Suggestion) -> Iterator[str]:
     if found.header.purpose == NO_PURPOSE:
         yield "metadata.purpose is not stated; --purpose says what the release is for"
+    if found.header.owner == NO_OWNER:
+        yield "metadata.owner is not stated; --owner says who answers for the policy"
     is_open = found.unit is None
     if found.persons and is_open:
         names = ", ".join(found.persons)
@@ -361,11 +362,12 @@ def _names_persons(proposal: Proposal) -> bool:
 def header_of(
     log: Path, out: Path, *, dataset: str | None, owner: str | None, purpose: str | None
 ) -> PolicyHeader:
-    """What is said about the policy, else what the names of the files and of the user say."""
+    """What is said about the policy, else what the names of the files say. A
+    policy is published, and so never names the user of this machine."""
     return PolicyHeader(
         name=as_name(out.name.split(".")[0]),
         dataset=dataset or as_name(log.name.split(".")[0]),
-        owner=owner or user_name() or "unknown",
+        owner=owner or NO_OWNER,
         purpose=purpose or NO_PURPOSE,
     )
 

@@ -17,12 +17,16 @@ from cloakwork.cli.options import (
     device_option,
     json_option,
     ledger_option,
+    names_log,
+    names_policy,
     open_ledger,
     print_json,
     print_lines,
     progress_of,
     quiet_option,
     require_log,
+    require_order,
+    require_source_first,
     window_option,
     write_new,
 )
@@ -32,8 +36,8 @@ EXCEEDED: Final = 5
 
 
 @click.command()
-@click.argument("log", type=PATH)
 @click.argument("policies", nargs=-1, required=True, metavar="POLICY...")
+@click.argument("log", type=PATH)
 @click.option(
     "--sweep",
     "sweeps",
@@ -61,8 +65,8 @@ EXCEEDED: Final = 5
 @quiet_option
 @json_option
 def compare(
-    log: Path,
     policies: tuple[str, ...],
+    log: Path,
     sweeps: tuple[str, ...],
     cases: int | None,
     profile: Path | None,
@@ -89,9 +93,10 @@ def compare(
     from cloakwork.report.comparison import comparison_html, print_comparison
     from cloakwork.report.render import check_file, write_file
 
-    # The order of 'plan' and 'apply' is the other one, and easily typed.
-    if log.suffix in (".yaml", ".yml"):
-        raise click.UsageError(f"{log} looks like a policy; the log comes first, then the policies")
+    # The log came first once; where one cannot be taken for the other, it still may.
+    if names_log(policies[0]) and names_policy(str(log)):
+        policies, log = (*policies[1:], str(log)), Path(policies[0])
+    require_order(policies, log)
     mapping = column_mapping(columns, log) or None
     book = open_ledger(ledger)
     read = [api.load_policy(each, ledger=book) for each in policies]
@@ -150,6 +155,7 @@ def utility(
     from cloakwork.publishing.opened import opened_log
     from cloakwork.report.comparison import utility_lines
 
+    require_source_first(source, release)
     require_log(source)
     # A release that is not there is told before the source is read.
     if not release.exists():
@@ -345,6 +351,7 @@ def risk(
         raise click.UsageError("--other names a second release: name the first, RELEASE, too")
     if plot is not None and membership is None:
         raise click.UsageError("--plot draws an attack on membership: add --membership RUNS")
+    require_source_first(original, release)
     require_log(original)
     mapping = column_mapping(columns, original)
     from cloakwork.api import risk as assess

@@ -50,8 +50,8 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
         "cloakwork plan dp-control-flow log.xes.gz --why",
     ),
     "compare": (
-        "cloakwork compare log.xes.gz kanon-control-flow --sweep k=5,10,20",
-        "cloakwork compare log.xes.gz policy.yaml --sweep epsilon=.5,1,2 --html compared.html",
+        "cloakwork compare kanon-control-flow log.xes.gz --sweep k=5,10,20",
+        "cloakwork compare policy.yaml log.xes.gz --sweep epsilon=.5,1,2 --html compared.html",
     ),
     "apply": (
         "cloakwork apply policy.yaml log.xes.gz --out release",

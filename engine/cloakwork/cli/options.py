@@ -4,6 +4,7 @@ standard error (one live line on a terminal, plain lines elsewhere).
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ import click
 from cloakwork.base.errors import LogError, OutputError
 from cloakwork.base.progress import Reporter, silent
 from cloakwork.log.formats.options import ROLES, ROW_NUMBER, standard_name
+from cloakwork.log.formats.source import SUFFIXES
 from cloakwork.mechanisms.devices import DEVICES
 from cloakwork.report.screen import block, columns
 
@@ -101,6 +103,50 @@ def open_ledger(url: str | None, *, tell_missing: bool = False) -> "Ledger":
     if tell_missing and not ledger.exists():
         progress(f"note: there is no ledger at {ledger.url} yet: nothing is spent there")
     return ledger
+
+
+def require_order(policies: Sequence[str], log: str | Path) -> None:
+    """Raise UsageError where a log stands for a policy, or a policy for the log; neither is opened,
+    so that nothing of a log is shown.
+    """
+    logs = [each for each in policies if names_log(each)]
+    if not logs and not names_policy(str(log)):
+        return
+    command = click.get_current_context().command_path
+    fault = f"{logs[0]} is a log" if logs else f"{log} is a policy"
+    words = f"{command} POLICY LOG"
+    if logs and names_policy(str(log)):
+        words = shlex.join([*command.split(), str(log), *policies])
+    raise click.UsageError(f"{fault}, and the policy comes first, then the log: {words}")
+
+
+def names_log(text: str) -> bool:
+    """Whether a text is called as the file of a log; plans are JSON, as some logs are."""
+    from cloakwork.authoring.registry import is_reference
+
+    name = text.lower().removesuffix(".gz")
+    suffix = Path(name).suffix
+    return suffix in SUFFIXES and suffix != ".json" and not is_reference(text)
+
+
+def names_policy(text: str) -> bool:
+    """Whether a text is called as policies are: a YAML file, a shipped one, NAME@VERSION."""
+    from cloakwork.authoring.registry import is_reference
+    from cloakwork.policy.load import list_policies
+
+    if Path(text).suffix.lower() in (".yaml", ".yml"):
+        return True
+    return not Path(text).exists() and (is_reference(text) or text in list_policies())
+
+
+def require_source_first(source: Path, release: Path | None) -> None:
+    """Raise UsageError where a release's folder stands for the log that it was made from."""
+    if (source / "statement.json").exists() and release is not None and release.is_file():
+        command = click.get_current_context().command_path
+        words = shlex.join([*command.split(), str(release), str(source)])
+        raise click.UsageError(
+            f"{source} is a release, and the log comes first, then the release: {words}"
+        )
 
 
 def require_log(log: Path, *, folders: bool = False) -> None:

@@ -26,6 +26,7 @@ from cloakwork.cli.options import (
     progress_of,
     quiet_option,
     require_log,
+    require_order,
     window_option,
     write_new,
 )
@@ -84,6 +85,7 @@ def plan(
     from cloakwork.report.plan_screen import detail_lines, first_screen
 
     # What can be refused without a look at the log is refused first.
+    require_order([policy], log)
     mapping = column_mapping(columns, log)
     source = policy_source(policy, ledger)
     measured = None if profile is None else read_profile(profile)
@@ -174,6 +176,7 @@ def profile(
     from cloakwork.authoring.sources import policy_source
     from cloakwork.report.failures import noting_remains
 
+    require_order([policy], log)
     read = policy_source(policy, ledger).policy()
     require_log(log)
     # Everything that can refuse does so before the profile is paid for.
@@ -286,6 +289,7 @@ def apply(
     from cloakwork.report.failures import noting_remains
     from cloakwork.report.outcome import outcome, outcome_json
 
+    require_order([policy_or_plan], log)
     mapping = column_mapping(columns, Path(log))
     plan = plan_from(policy_or_plan, window, ledger)
     # Spark reads addresses and tables that no file of this machine is.

@@ -22,6 +22,7 @@ from cloakwork.cli.options import (
     print_json,
     print_names,
     require_log,
+    require_order,
     write_new,
 )
 from cloakwork.cli.policy_init import init, suggest
@@ -88,6 +89,7 @@ def lint(
     from cloakwork.report.policy_findings import placed_advice
 
     form = _chosen_format(output, as_json)
+    require_order([policy_], log or "")
     source = policy_source(policy_, ledger)
     read = source.policy()
     # Three kinds of advice: on the policy by itself, beside a log, beside a ledger.

@@ -173,7 +173,7 @@ def _print_paragraph(text: str) -> None:
     "--goal", type=click.Choice(GOALS), help="What it guarantees; by default by audience."
 )
 @click.option("--dataset", help="Which dataset the log belongs to; by default the file's name.")
-@click.option("--owner", help="Who answers for the policy; by default your user name.")
+@click.option("--owner", help="Who answers for the policy; the policy is published with it.")
 @click.option("--purpose", help="What the release is for.")
 @click.option(
     "--times",

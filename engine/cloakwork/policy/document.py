@@ -359,14 +359,18 @@ def read_document(text: str, path: str) -> Document:
         raise PolicyError(
             [FileProblem(path, "is empty; 'cloakwork policy init' writes a starter", 1, 1)]
         )
-    if not isinstance(content, dict):
-        expected = (
-            f"must be a mapping with apiVersion, kind, metadata and spec (got {kind_of(content)})"
-        )
+    if not isinstance(content, dict) or not content.keys() & _PARTS:
+        # What is no policy may be a log: nothing of it is shown.
+        found = {dict: "a mapping without any of them", list: "a list"}.get(type(content), "a text")
+        expected = f"must be a mapping with apiVersion, kind, metadata and spec (got {found})"
         # A fault of the root itself, such as a foreign tag, says more than its shape.
         message = reader.faults[0].message if reader.faults else expected
         raise PolicyError([FileProblem(path, message, *start_of(root))])
     return Document(content, reader.values, reader.keys, tuple(reader.faults))
+
+
+_PARTS: Final = frozenset({"apiVersion", "kind", "metadata", "spec"})
+"""The keys of a policy, of which it has one at least."""
 
 
 class _DocumentReader:

@@ -223,8 +223,8 @@ def in_words(limit: Limit, *, presence: bool) -> str:
     gain = 100 * guessing_advantage(cost.epsilon, cost.delta)
     rare = f", apart from outcomes of probability {RARE * cost.delta:g}" if cost.delta else ""
     return (
-        f"{words} (whoever guesses whether a protected unit "
-        f"is in the log gains at most {gain:.3g} percentage points{rare})"
+        f"{words} (whoever guesses whether a protected unit is in the log "
+        f"becomes surer by at most {gain:.3g} in 100{rare})"
     )
 
 

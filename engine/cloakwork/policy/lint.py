@@ -21,7 +21,7 @@ from cloakwork.policy.attribute_words import STAFF, names_one_of, words_of
 from cloakwork.policy.document import Steps
 from cloakwork.policy.explain import covered_columns, gains_of_declaring, is_released
 from cloakwork.policy.model import Policy
-from cloakwork.policy.semantics import PURPOSE_ASKED, is_unstated
+from cloakwork.policy.semantics import NO_OWNER, PURPOSE_ASKED, is_unstated
 
 CASE_ID: Final = "case:concept:name"
 LARGE_EPSILON: Final = 4.0
@@ -44,6 +44,9 @@ def purpose_not_stated(policy: Policy) -> Iterator[Advice]:
     """A release for no specified purpose."""
     if is_unstated(policy.metadata.purpose):
         yield Advice(("metadata", "purpose"), PURPOSE_ASKED)
+    if policy.metadata.owner == NO_OWNER:
+        message = "metadata.owner is not stated; name who answers for this policy"
+        yield Advice(("metadata", "owner"), message)
 
 
 def values_in_groups(policy: Policy) -> Iterator[Advice]:
@@ -172,7 +175,7 @@ def large_epsilon(policy: Policy) -> Iterator[Advice]:
             gain = 100 * guessing_advantage(price.cost.epsilon, price.cost.delta)
             message += (
                 ": whoever guesses whether a protected unit is in the log "
-                f"may gain {gain:.0f} percentage points"
+                f"may become surer by {gain:.0f} in 100"
             )
         yield Advice(("spec", "guarantees", index, "epsilon"), message)
 

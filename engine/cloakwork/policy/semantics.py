@@ -42,6 +42,9 @@ HEADER_QUESTIONS: Final = {
 NO_PURPOSE: Final = "not stated yet"
 """What a suggested policy says of its purpose where nobody said it."""
 
+NO_OWNER: Final = "not stated yet"
+"""What a suggested policy says of who answers for it where nobody said it."""
+
 PURPOSE_ASKED: Final = (
     "metadata.purpose is not stated; Article 5(1)(b) of the GDPR asks for a specified purpose"
 )

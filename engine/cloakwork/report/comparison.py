@@ -22,10 +22,11 @@ from cloakwork.report.texts import INTERNAL
 
 MOST_LINES: Final = 25
 ALL: Final = "--all"
-_BAR: Final = 8
+_BAR: Final = 6
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
-_COLUMNS: Final = (("Cases", 6), ("Times", 7), ("Values", 7), ("Attack", 10), ("Epsilon", 8))
-_FLOW: Final = 21
+_COLUMNS: Final = (("Cases", 6), ("Times", 6), ("Attributes", 11), ("Attack", 11), ("Budget", 7))
+"""Called as ``plan`` calls them."""
+_FLOW: Final = 19
 """Columns of the bar and the similarity beside it."""
 
 _ROWS_WITH_REASONS: Final = 10
@@ -34,8 +35,8 @@ _ROWS_WITH_REASONS: Final = 10
 _SHORTEST_NAME: Final = 6
 
 _LEGEND: Final = (
-    "Control flow: similarity{spread}, 1 is best. Times, Values: errors, 0 is best. "
-    "Attack, at most: 1 in n, picking out a case; +, telling who is in the log."
+    "Activities: similarity{spread}, 1 is best. Times, Attributes: errors, 0 is best. Attack, at "
+    "most: 1 in n, to pick out a case; +9 in 100: so much surer who is in it. Budget: epsilon."
 )
 
 
@@ -77,7 +78,7 @@ def print_comparison(
 def _rows(found: "Comparison", width: int) -> Iterator[str]:
     room = width - _FLOW - sum(size for _, size in _COLUMNS) - 1
     header = "".join(f"{name:>{size}}" for name, size in _COLUMNS)
-    yield f"{'Setting':<{room}} {'Control flow':<{_FLOW}}{header}"
+    yield f"{'Setting':<{room}} {'Activities':<{_FLOW}}{header}"
     refused = sum(setting.refused is not None for setting in found.settings)
     most = 2 if len(found.settings) + refused <= _ROWS_WITH_REASONS else 1
     for label, setting in zip(labels(found), found.settings, strict=True):
@@ -230,7 +231,7 @@ def picture(found: Comparison) -> ComparisonPicture:
     rows = tuple(
         _picture_row(label, each, _TOP + place * _ROW) for place, (label, each) in enumerate(shown)
     )
-    says = "; ".join(f"{row.label}: attack {row.attack}, control flow {row.kept}" for row in rows)
+    says = "; ".join(f"{row.label}: attack {row.attack}, activities {row.kept}" for row in rows)
     return ComparisonPicture(
         rows=rows,
         says=says,
@@ -332,15 +333,15 @@ def beside_lines(found: Comparison) -> list[str]:
 
 
 def attack_text(bound: AttackBound) -> str:
-    """``1 in 10`` for a guess, with a star where other columns tell more; ``+27%`` for a rise, in
-    percentage points, rounded up.
+    """``1 in 10`` for a guess, with a star where other columns tell more; ``+27 in 100``, rounded
+    up, for how much surer somebody becomes.
     """
     if bound.kind == "guess":
         cases = round(1 / bound.most)
         shown = f"{cases}" if cases < _THOUSAND else f"{cases / _THOUSAND:.3g}k"
         return f"1 in {shown}" + ("*" if bound.beside else "")
     # Rounded up: a bound must not look smaller than it is.
-    return f"+{math.ceil(100 * bound.most)}%"
+    return f"+{math.ceil(100 * bound.most)} in 100"
 
 
 def share_text(figure: FigureSpread | None) -> str:
