@@ -361,7 +361,8 @@ def read_document(text: str, path: str) -> Document:
         )
     if not isinstance(content, dict) or not content.keys() & _PARTS:
         # What is no policy may be a log: nothing of it is shown.
-        found = {dict: "a mapping without any of them", list: "a list"}.get(type(content), "a text")
+        is_shape = isinstance(content, dict | list)
+        found = kind_of(content) if is_shape else "a text"
         expected = f"must be a mapping with apiVersion, kind, metadata and spec (got {found})"
         # A fault of the root itself, such as a foreign tag, says more than its shape.
         message = reader.faults[0].message if reader.faults else expected
