@@ -38,12 +38,12 @@ def release(
     unit = Unit(attribute=getattr(params, "unit", None), max_cases=getattr(params, "max_cases", 1))
     step = GrantedStep.of(mechanism, params, facts or Facts(unit=unit))
     seen = histogram if isinstance(histogram, Measured) else measured_of(histogram, noise)
-    found, recorded = step.measure(seen, noise)
+    found, kernel = step.measure(seen, noise)
     table = pl.DataFrame(
         {"variant": pl.Series(found.variants, dtype=pl.List(pl.String)), "cases": found.cases},
         schema={"variant": pl.List(pl.String), "cases": pl.Int64},
     )
-    return Release(table.filter(pl.col("cases") > 0), found.internal, recorded)
+    return Release(table.filter(pl.col("cases") > 0), found.internal, kernel.recorded)
 
 
 def kernel_on(

@@ -254,12 +254,10 @@ def test_nothing_is_answered_once_the_step_is_over() -> None:
     noise = reproducible(1)
     seen = measured_of(VariantCounts().of(LOG), noise)
     step = MeasureStep(event=NOISE, measure=keep_kernel)
-    _, recorded = GrantedStep(step, Package("toy/late", None), Params(), Unit()).measure(
-        seen, noise
-    )
+    _, closed = GrantedStep(step, Package("toy/late", None), Params(), Unit()).measure(seen, noise)
     with pytest.raises(PlanUnsound):
         kept[0].sum(Entries.one_each, Laplace(4.0), keys=1)
-    assert kept[0].recorded == recorded
+    assert kept[0].recorded == closed.recorded
 
 
 def test_an_answer_takes_the_tightest_slot_that_it_fits() -> None:

@@ -41,3 +41,12 @@ def values_of(frame: pl.DataFrame, name: str) -> pl.Series:
     it.
     """
     return frame.get_column(name).alias("")
+
+
+# Tables of ``measurements.parquet`` that figures with intervals are read from.
+VARIANTS_TABLE: Final = "variants"
+OTHERS_TABLE: Final = "other cases"
+STEPS_TABLE: Final = "steps of other cases"
+LAYERS_TABLE: Final = "layers of variants"
+DURATIONS_TABLE: Final = "times: totals"
+VALUES_TABLE: Final = "values"

@@ -5,6 +5,7 @@ from cloakwork.kernel.cases import Cases, Column, Columns, Entries, NotGranted, 
 from cloakwork.kernel.gradients import DenseMoves, Descent, Factors, Moves
 from cloakwork.kernel.growth import Growth, Level
 from cloakwork.kernel.kernel import (
+    Answer,
     CustomQuery,
     Kernel,
     Measured,
@@ -12,6 +13,7 @@ from cloakwork.kernel.kernel import (
     Owners,
     Randomness,
     Selected,
+    Table,
 )
 from cloakwork.kernel.noises import AnswerNoise, Gaussian, Laplace, Truncated, vector_event
 from cloakwork.kernel.perturb import Perturbation
@@ -19,6 +21,7 @@ from cloakwork.kernel.vectors import ONE, Clip, vectors_of
 
 __all__ = [
     "ONE",
+    "Answer",
     "AnswerNoise",
     "Books",
     "Cases",
@@ -44,6 +47,7 @@ __all__ = [
     "Query",
     "Randomness",
     "Selected",
+    "Table",
     "Truncated",
     "vector_event",
     "vectors_of",

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NoReturn
 
 import numpy as np
+from pydantic import JsonValue
 
 from cloakwork.accounting.events import cost
 from cloakwork.base.arrays import Bools, Floats, Ints
@@ -21,7 +22,16 @@ from cloakwork.kernel.cases import Cases, Query, Silently
 from cloakwork.kernel.gradients import Descent, Gradient, Update
 from cloakwork.kernel.growth import Growth
 from cloakwork.kernel.noises import AnswerNoise, Gaussian, Laplace, require_known, selection_event
-from cloakwork.kernel.vectors import ONE, Clip, Sums, added_up, key_of, sampled_sums, vectors_of
+from cloakwork.kernel.vectors import (
+    ONE,
+    Clip,
+    Sums,
+    added_up,
+    key_of,
+    parts_of,
+    sampled_sums,
+    vectors_of,
+)
 from cloakwork.noise import Noise
 
 Labels = tuple[str, ...]
@@ -89,6 +99,20 @@ class NoisySums:
         self._noisy = np.concatenate([self._noisy, noisy])[order]
         return self._noisy[np.searchsorted(self._codes, codes)]
 
+    @property
+    def read(self) -> Selected:
+        """What was read so far, and no raw sum; nothing is drawn."""
+        by_label = sorted(self._by_label.items())
+        spelled = [parts_of(key) for key, _ in by_label]
+        codes = np.array([code for code, _ in spelled], np.int64)
+        noisy = np.array([value for _, value in by_label], np.int64)
+        labels = ((),) * len(self._codes) + tuple(labels for _, labels in spelled)
+        return Selected(
+            np.concatenate([self._codes, codes]),
+            labels,
+            np.concatenate([self._noisy, noisy]),
+        )
+
     def at_labels(self, keys: list[tuple[int, Labels]]) -> Ints:
         """The noisy sums at keys of a number and labels: int64, shape (keys,).
 
@@ -105,6 +129,56 @@ class NoisySums:
         found = self._sums.at_spelled(new) + drawn
         self._by_label.update(zip(new, found.tolist(), strict=True))
         return np.array([self._by_label[key] for key in spelled], np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What an answer is called where it is published (``measurements.parquet``).
+
+    ``spell``: what keys that are numbers (int64) stand for, a list of values each; None: the
+    number. ``one``: what counts for 1, in grid steps, of each of these keys; None: the clip, so
+    that the longest vector of a case does.
+    """
+
+    name: str
+    spell: Callable[[Ints], Sequence[Sequence[JsonValue]]] | None = None
+    one: Callable[[Ints], Floats] | None = None
+
+
+ANSWER: Final = Table("answer")
+"""Of which its mechanism says no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a kernel has answered, and so what may be told at no further cost: noisy values at the
+    keys that were read or selected.
+
+    ``most``: what the clip was; ``sigma``: the deviation of the noise; both in grid steps.
+    """
+
+    table: Table
+    most: int
+    sigma: float
+    told: Selected
+
+    def __len__(self) -> int:
+        """How many keys."""
+        return len(self.told.codes)
+
+    def rows(self) -> list[tuple[list[JsonValue], float, float]]:
+        """Each key, as a list of values, with its noisy value and the deviation of its noise."""
+        codes, labels = self.told.codes, self.told.labels
+        spell, one = self.table.spell, self.table.one
+        keys: list[list[JsonValue]]
+        # Labels say what a key is; its number is told where it has none.
+        if any(labels) or spell is None:
+            keys = [list(each) or [code] for code, each in zip(codes.tolist(), labels, strict=True)]
+        else:
+            keys = [list(key) for key in spell(codes)]
+        unit = np.full(len(codes), float(self.most)) if one is None else one(codes)
+        values = self.told.noisy / unit
+        return list(zip(keys, values.tolist(), (self.sigma / unit).tolist(), strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +327,7 @@ class Kernel:
         self.__noise = noise
         self.__max_cases = max_cases
         self.randomness = Randomness(noise)
+        self.__answers: list[tuple[Table, int, AnswerNoise, NoisySums | Selected]] = []
 
     def close(self) -> None:
         """The step is over: nothing more is answered."""
@@ -266,6 +341,21 @@ class Kernel:
     def recorded(self) -> PrivacyEvent:
         """What has really been drawn so far."""
         return composed(self.__books.recorded)
+
+    @property
+    def answers(self) -> tuple[Answer, ...]:
+        """All sums and selections so far, also of kernels that were narrowed or branched off. What
+        is a choice, a sample or a gradient step is no table, and not among them.
+        """
+        return tuple(
+            Answer(
+                table,
+                most,
+                noise.deviation,
+                found.read if isinstance(found, NoisySums) else found,
+            )
+            for table, most, noise, found in self.__answers
+        )
 
     def narrowed(self, labels: Sequence[str], without: Sequence[tuple[str, ...]] = ()) -> "Kernel":
         """The same kernel, with the same books, for the cases that follow none of the sequences
@@ -287,6 +377,7 @@ class Kernel:
         clip: Clip = ONE,
         keys: int | None = None,
         labels: str | None = None,
+        table: Table = ANSWER,
     ) -> NoisySums:
         """The sum over all cases of what ``query`` finds in each, clipped to ``clip``; each key has
         noise.
@@ -302,12 +393,14 @@ class Kernel:
         self.__require_granted(labels)
         clip = replace(clip, replaced=self.__replaced)
         self.__books.record(*noise.events(clip, self.__max_cases, keys))
-        return NoisySums(
+        sums = NoisySums(
             self.__sums(query, clip, labels),
             noise,
             self.__noise,
             keys,
         )
+        self.__keep(table, clip, noise, sums)
+        return sums
 
     def select(
         self,
@@ -316,6 +409,7 @@ class Kernel:
         least: int,
         clip: Clip = ONE,
         labels: str | None = None,
+        table: Table = ANSWER,
     ) -> Selected:
         """The keys that occur and whose noisy sums reach ``least`` (grid steps), with these;
         ``labels`` as of ``sum``.
@@ -339,7 +433,9 @@ class Kernel:
         noisy = sums.sums + noise.draw(self.__noise, len(sums.sums))
         # A key that no case counts for (of value 0) does not occur.
         reached = np.flatnonzero((noisy >= least) & (sums.sums > 0))
-        return Selected(*sums.at_rows(reached), noisy[reached])
+        selected = Selected(*sums.at_rows(reached), noisy[reached])
+        self.__keep(table, clip, noise, selected)
+        return selected
 
     def grow(self, delta: float = 0.0) -> Growth:
         """Keys that grow level by level; ``delta``: what their thresholds may spend, all together.
@@ -465,7 +561,10 @@ class Kernel:
             found = np.asarray(query.compute(np.sort(self.__measured.variant_counts)), np.int64)
             if found.shape == exact.shape:
                 exact = found
-        return exact + noise.draw(self.__noise, query.size)
+        noisy = exact + noise.draw(self.__noise, query.size)
+        told = Selected(np.arange(query.size), ((),) * query.size, noisy)
+        self.__keep(Table(query.name), ONE, noise, told)
+        return noisy
 
     def branch(self, event: PrivacyEvent, budget: Cost) -> "Kernel":
         """A kernel for one of several ways to go on, of which the plan charges (epsilon, delta)
@@ -492,8 +591,17 @@ class Kernel:
         self.__books.record(NonPrivate(reason="the raw counts are looked at"))
         return self.__measured
 
+    def __keep(
+        self,
+        table: Table,
+        clip: Clip,
+        noise: AnswerNoise,
+        found: NoisySums | Selected,
+    ) -> None:
+        self.__answers.append((table, clip.most, noise, found))
+
     def __alike(self, measured: Measured, books: Books) -> "Kernel":
-        return Kernel(
+        alike = Kernel(
             measured,
             books,
             self.__noise,
@@ -501,6 +609,8 @@ class Kernel:
             allows_custom=self.__allows_custom,
             replaced=self.__replaced,
         )
+        alike.__answers = self.__answers
+        return alike
 
     def __sums(
         self,

@@ -33,6 +33,11 @@ class Laplace:
 
     scale: float
 
+    @property
+    def deviation(self) -> float:
+        """Its standard deviation: the root of 2 q over 1 - q, q = e**(-1/b)."""
+        return math.sqrt(2) * math.exp(-0.5 / self.scale) / -math.expm1(-1 / self.scale)
+
     def draw(self, noise: Noise, size: int) -> Ints:
         """``size`` draws, int64."""
         return np.clip(
@@ -91,6 +96,13 @@ class Gaussian:
     """Discrete Gaussian noise of ``sigma`` grid steps."""
 
     sigma: float
+
+    @property
+    def deviation(self) -> float:
+        """Its standard deviation, at most: discrete noise varies no more than continuous noise
+        (Canonne, Kamath and Steinke 2020, corollary 9).
+        """
+        return self.sigma
 
     def draw(self, noise: Noise, size: int) -> Ints:
         """``size`` draws, int64."""
@@ -167,6 +179,11 @@ class Truncated:
 
     scale: float
     bound: int
+
+    @property
+    def deviation(self) -> float:
+        """Its standard deviation, at most: that of noise that is not cut off."""
+        return Laplace(self.scale).deviation
 
     def draw(self, noise: Noise, size: int) -> Ints:
         """``size`` draws, int64."""

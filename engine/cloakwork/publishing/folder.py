@@ -15,6 +15,7 @@ release, which always has a slash; no other name is accepted, so that none leads
 """
 
 import filecmp
+import json
 import os
 import re
 import shutil
@@ -22,18 +23,26 @@ import stat
 import struct
 import tempfile
 import zipfile
-from collections.abc import Collection, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from cloakwork.base.errors import LogError, OutputError, VerificationFailed
+from cloakwork.base.text import listed
+from cloakwork.kernel import Answer
 from cloakwork.publishing.statement import file_digest
+
+if TYPE_CHECKING:
+    import polars as pl
 
 PLAN_FILE: Final = "plan.json"
 STATEMENT_FILE: Final = "statement.json"
+MEASUREMENTS_FILE: Final = "measurements.parquet"
+"""The noisy tables, where a guarantee of differential privacy covers the log."""
 INTERNAL_FOLDER: Final = "internal"
 
 LARGEST_DOCUMENT: Final = 64 * 2**20
@@ -196,6 +205,60 @@ def read_document(path: Path) -> bytes:
     return content
 
 
+_COLUMNS: Final = ("table", "key", "value", "sigma")
+_MOST_MEASURED: Final = 50_000_000
+"""Rows of measurements that are read: more than any release has."""
+
+
+def write_measurements(answers: Sequence[Answer], path: Path) -> None:
+    """The noisy tables as one of four columns: ``table`` its name, ``key`` a list of values as
+    JSON, ``value`` with its noise, ``sigma`` the deviation of that, in the unit of the value.
+
+    Tables are in the order in which they were asked for; of several of one name the later ones have
+    a number.
+    """
+    import polars as pl
+
+    parts = []
+    asked = Counter[str]()
+    for answer in answers:
+        name = answer.table.name
+        asked[name] += 1
+        keys, values, sigmas = zip(*answer.rows(), strict=True) if len(answer) else ((), (), ())
+        columns = {
+            "key": pl.Series(
+                [json.dumps(key, ensure_ascii=False) for key in keys], dtype=pl.String
+            ),
+            "value": pl.Series(values, dtype=pl.Float64),
+            "sigma": pl.Series(sigmas, dtype=pl.Float64),
+        }
+        called = name if asked[name] == 1 else f"{name} ({asked[name]})"
+        parts.append(pl.DataFrame(columns).select(pl.lit(called).alias("table"), pl.all()))
+    pl.concat(parts).write_parquet(path)
+
+
+def read_measurements(path: Path) -> "pl.DataFrame":
+    """What ``write_measurements`` wrote; raises VerificationFailed, in one line, where the file is
+    something else. Only of a file that is known to be authentic.
+    """
+    import polars as pl
+
+    expected = dict(zip(_COLUMNS, (pl.String, pl.String, pl.Float64, pl.Float64), strict=True))
+    fault = f"{path.name}: is no table of {listed(_COLUMNS)}"
+    try:
+        scanned = pl.scan_parquet(path, glob=False)
+        if dict(scanned.collect_schema()) != expected:
+            raise VerificationFailed([fault])
+        found = scanned.head(_MOST_MEASURED + 1).collect()
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise VerificationFailed([fault]) from error
+    sigma, value = found["sigma"], found["value"]
+    is_told = value.is_finite() & sigma.is_finite() & (sigma > 0)
+    if len(found) > _MOST_MEASURED or any(found.null_count().row(0)) or not is_told.all():
+        raise VerificationFailed([f"{path.name}: holds values without noise, or without an end"])
+    return found
+
+
 def check_file(folder: Path, name: str, digest: str) -> Check:
     """Whether the file of the release in ``folder`` that is called ``name``, with the folder of
     parts that it lies in, is a plain one with this SHA-256 (hex).
@@ -291,6 +354,8 @@ _UNREADABLE: Final = (zipfile.BadZipFile, NotImplementedError, struct.error, EOF
 """What ``zipfile`` raises for what is no ZIP file, or one that it does not know."""
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 _PIECE: Final = 1 << 20
+_BESIDE_LOG: Final = frozenset({PLAN_FILE, STATEMENT_FILE, MEASUREMENTS_FILE})
+"""Public files beside the log."""
 
 
 def pack_folder(folder: Path, out: Path) -> list[str]:
@@ -302,7 +367,7 @@ def pack_folder(folder: Path, out: Path) -> list[str]:
     """
     found = []
     for path in folder.iterdir():
-        if path.name in (PLAN_FILE, STATEMENT_FILE) or LOG_NAME.fullmatch(path.name):
+        if path.name in _BESIDE_LOG or LOG_NAME.fullmatch(path.name):
             for file in files_of(path):
                 if file.is_file() and not file.is_symlink():
                     found.append(file.relative_to(folder).as_posix())
@@ -388,7 +453,7 @@ def _check_end(file: Path, source: BinaryIO) -> None:
     # Right before this record, a ZIP64 file has its locator of 20 bytes.
     source.seek(max(0, size - _END_RECORD.size - 20))
     large = source.read(4) == b"PK\x06\x07"  # sizes then stand in a record of their own
-    is_too_long = entries > MOST_PARTS + 2 or listed > entries * _LISTED_AT_MOST
+    is_too_long = entries > MOST_PARTS + len(_BESIDE_LOG) or listed > entries * _LISTED_AT_MOST
     # Three files at least: a log, its plan, its statement.
     if entries < 3 or is_too_long or (large and size < zipfile.ZIP64_LIMIT):
         raise _refusal(file, "it does not hold the files of a release")
@@ -398,11 +463,12 @@ def _check_end(file: Path, source: BinaryIO) -> None:
 def _public_files(names: list[str]) -> list[str]:
     """``names``, sorted; VerificationFailed unless they are a release's public files, each once."""
     of_log = names_of_log(names) or ()
-    if not of_log or sorted(names) != sorted([PLAN_FILE, STATEMENT_FILE, *of_log]):
+    others = {PLAN_FILE, STATEMENT_FILE, *(name for name in names if name == MEASUREMENTS_FILE)}
+    if not of_log or sorted(names) != sorted([*others, *of_log]):
         raise VerificationFailed(
             [
-                f"a release is one log, whole or in parts numbered from 1, {PLAN_FILE} and "
-                f"{STATEMENT_FILE}, and nothing else"
+                f"a release is one log, whole or in parts numbered from 1, {PLAN_FILE}, "
+                f"{STATEMENT_FILE}, {MEASUREMENTS_FILE} or none, and nothing else"
             ]
         )
     return sorted(names)

@@ -25,6 +25,7 @@ from cloakwork.plan.model import Plan
 from cloakwork.publishing.dsse import seal
 from cloakwork.publishing.folder import (
     INTERNAL_FOLDER,
+    MEASUREMENTS_FILE,
     MOST_PARTS,
     PLAN_FILE,
     STATEMENT_FILE,
@@ -32,6 +33,7 @@ from cloakwork.publishing.folder import (
     holds_internal,
     pack_folder,
     part_name,
+    write_measurements,
 )
 from cloakwork.publishing.from_plan import released_columns, statement_of
 from cloakwork.publishing.keys import SigningKey
@@ -180,6 +182,9 @@ def _write_folder(
         writing = perf_counter() - begun
         _write_file(draft / PLAN_FILE, plan_bytes(release.plan))
         digests[PLAN_FILE] = file_digest(draft / PLAN_FILE)
+        if answers := release.measurements:
+            write_measurements(answers, draft / MEASUREMENTS_FILE)
+            digests[MEASUREMENTS_FILE] = file_digest(draft / MEASUREMENTS_FILE)
         _write_file(draft / STATEMENT_FILE, seal(statement_payload(statement, digests), key))
         reporter("checking what was written")
         verify_written(draft, key)
@@ -203,7 +208,7 @@ def _write_folder(
         statement_digest=digest,
         keyid=key.keyid,
         new_public_key=key.public_pem if key.new else None,
-        part_count=len(digests) - 1,
+        part_count=sum(name.startswith("log.") for name in digests),
     )
 
 

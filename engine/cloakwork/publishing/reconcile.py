@@ -18,6 +18,7 @@ from cloakwork.ledger.ledger import Ledger
 from cloakwork.ledger.records import FolderLocation, Record
 from cloakwork.publishing.dsse import read_envelope, read_json
 from cloakwork.publishing.folder import (
+    MEASUREMENTS_FILE,
     PLAN_FILE,
     STATEMENT_FILE,
     check_file,
@@ -189,8 +190,9 @@ def _read_statement(folder: Path) -> _StatedRelease | str:
         content = read_document(file)
         document: Any = read_json(read_envelope(content).content())
         files = {subject["name"]: subject["digest"]["sha256"] for subject in document["subject"]}
-        are_ours = set(files) == {PLAN_FILE, *(names_of_log(files) or ())}
-        has_plan_and_log = PLAN_FILE in files and len(files) > 1
+        of_log = names_of_log(files) or ()
+        are_ours = set(files) - {MEASUREMENTS_FILE} == {PLAN_FILE, *of_log}
+        has_plan_and_log = PLAN_FILE in files and len(of_log) > 0
         release = document["predicate"]["release"]
         if isinstance(release, str) and are_ours and has_plan_and_log:
             return _StatedRelease(release, hashlib.sha256(content).hexdigest(), files)

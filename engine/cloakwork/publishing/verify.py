@@ -19,6 +19,7 @@ What is stated is *derived again* from the plan (``privacy.md`` 10):
 - the plan is one of this version, and the log has its format (``check_format``);
 - the statement's records are those of a statement of this plan (``check_statement``);
 - each step that measures recorded answers, and no more than planned (``check_recorded``);
+- noisy tables stand beside the log only where a claim covers them (``check_measurements``);
 - every claim follows from the steps (``check_proof``).
 
 What the files show is *measured again*:
@@ -65,6 +66,7 @@ from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import prove, with_own_sentences
 from cloakwork.publishing.dsse import Envelope, is_signed_by, read_envelope, read_json
 from cloakwork.publishing.folder import (
+    MEASUREMENTS_FILE,
     PLAN_FILE,
     STATEMENT_FILE,
     Check,
@@ -76,6 +78,7 @@ from cloakwork.publishing.folder import (
     log_files,
     names_of_log,
     read_document,
+    read_measurements,
     unpacked,
 )
 from cloakwork.publishing.from_plan import (
@@ -93,6 +96,7 @@ from cloakwork.publishing.statement import (
     Statement,
     canonical_bytes,
 )
+from cloakwork.run.release import tells_measurements
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -327,6 +331,7 @@ def _examine(folder: Path, key_of: "Callable[[Envelope], Ed25519PublicKey | None
             check_format(log, plan),
             *check_statement(plan, predicate),
             *check_recorded(plan, predicate),
+            *check_measurements(folder, statement, plan),
             check_proof(plan),
         ),
         measured=(
@@ -401,7 +406,8 @@ def check_signed_files(folder: Path, statement: Statement) -> tuple[bytes, list[
     """
     digests = statement.digests()
     log_names = names_of_log(digests) or ()
-    if not log_names or set(digests) != {PLAN_FILE, *log_names}:
+    measured = [name for name in digests if name == MEASUREMENTS_FILE]
+    if not log_names or set(digests) != {PLAN_FILE, *measured, *log_names}:
         fault = f"must sign one log and {PLAN_FILE}; parts of a log are numbered from 1"
         return b"", [Check(False, f"{STATEMENT_FILE}: {fault}")]
     of_log = [check_file(folder, name, digests[name]) for name in log_names]
@@ -410,6 +416,7 @@ def check_signed_files(folder: Path, statement: Statement) -> tuple[bytes, list[
         log = log_names[0].partition("/")[0]
         whole = f"{log}: its {len(log_names)} parts are the files that were signed"
         of_log = [each for each in of_log if not each.holds] or [Check(True, whole)]
+    of_log += [check_file(folder, name, digests[name]) for name in measured]
     # Read once, so that what is examined is what was signed.
     try:
         content = read_document(folder / PLAN_FILE)
@@ -421,7 +428,8 @@ def check_signed_files(folder: Path, statement: Statement) -> tuple[bytes, list[
 
 def signed_log(folder: Path, statement: Statement) -> LogFiles:
     """The log that the statement signs."""
-    return log_files(folder, [name for name in statement.digests() if name != PLAN_FILE])
+    beside = (PLAN_FILE, MEASUREMENTS_FILE)
+    return log_files(folder, [name for name in statement.digests() if name not in beside])
 
 
 def check_private(predicate: PrivacyStatement) -> Check:
@@ -494,6 +502,25 @@ def check_recorded(plan: Plan, predicate: PrivacyStatement) -> Iterator[Check]:
     if recorded and not beyond:
         fits = "each measuring step recorded no more than its plan lists"
         yield Check(True, f"{STATEMENT_FILE}: {fits}")
+
+
+def check_measurements(folder: Path, statement: Statement, plan: Plan) -> Iterator[Check]:
+    """Whether noisy tables stand beside the log only where the plan's claim covers them, and are
+    such.
+    """
+    if MEASUREMENTS_FILE not in statement.digests():
+        return
+    if not tells_measurements(plan):
+        fault = f"no claim of {PLAN_FILE} covers what was measured beside the log"
+        yield Check(False, f"{MEASUREMENTS_FILE}: {fault}")
+        return
+    try:
+        read_measurements(folder / MEASUREMENTS_FILE)
+    except VerificationFailed as error:
+        yield Check(False, error.mismatches[0])
+    else:
+        says = "noisy tables, of a release whose claim covers them"
+        yield Check(True, f"{MEASUREMENTS_FILE}: {says}")
 
 
 def _fits_planned(recorded: PrivacyEvent, planned: PrivacyEvent) -> bool:

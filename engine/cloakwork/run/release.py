@@ -7,11 +7,17 @@ from pydantic import JsonValue
 
 from cloakwork.base.costs import PrivacyEvent
 from cloakwork.base.notebook_html import listing, paragraph, shown, table
+from cloakwork.kernel import Answer
 from cloakwork.ledger.ledger import Reservation
 from cloakwork.log.eventlog import LogHandle
 from cloakwork.plan.model import Claim, Plan
 from cloakwork.plan.sentences import exposed_lines, unproven_sentence
 from cloakwork.policy.model import describe_version
+
+
+def tells_measurements(plan: Plan) -> bool:
+    """Whether a release of ``plan`` may tell the answers that its log was made of."""
+    return plan.bounded and not plan.unproven
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +36,14 @@ class StepRecord:
     """What one step did: its seconds, and figures of the raw log. Internal, never published.
 
     ``recorded``: the noise really drawn, as the kernel recorded it; None where the step measures
-    nothing.
+    nothing. ``answers``: what it answered, which is not internal where the plan's claim covers it.
     """
 
     mechanism: str
     seconds: float
     figures: Mapping[str, JsonValue]
     recorded: PrivacyEvent | None = None
+    answers: tuple[Answer, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +87,27 @@ class Release:
         """What the kernel recorded of each step that measures, by its place in the plan."""
         records = enumerate(record.recorded for record in self.internal.steps)
         return {place: event for place, event in records if event is not None}
+
+    @property
+    def measurements(self) -> tuple[Answer, ...]:
+        """The answers that may be told beside the log: those that a claim of differential privacy
+        over all that is released is charged for. None where the plan has no such claim, or a seed
+        is known.
+
+        Such a claim counts all noise per unit of the release (``derived_at_cost``), whichever goal
+        its step serves, so telling answers instead of what was made of them costs nothing (Dwork
+        and Roth 2014, proposition 2.1). What is charged for units with the same cases and other
+        values is not among them.
+        """
+        if not (self.private and tells_measurements(self.plan)):
+            return ()
+        steps = zip(self.plan.steps, self.internal.steps, strict=False)
+        covered = (
+            record
+            for step, record in steps
+            if step.currency == "unit" and not step.lineage.is_given_flow
+        )
+        return tuple(answer for record in covered for answer in record.answers)
 
     def _repr_html_(self) -> str:
         claims = [

@@ -325,6 +325,7 @@ class Run:
             seconds,
             outcome.internal,
             outcome.recorded,
+            outcome.answers,
         )
 
 

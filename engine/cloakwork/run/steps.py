@@ -23,7 +23,7 @@ from cloakwork.base.rules import ProcessRules
 from cloakwork.engines.base import Engine
 from cloakwork.engines.measured import ColumnsOfCases, ReleasedCases, measured_of
 from cloakwork.engines.noised import noise_on_times, noise_on_values
-from cloakwork.kernel import Books, Cases, Kernel, Measured
+from cloakwork.kernel import Answer, Books, Cases, Kernel, Measured
 from cloakwork.kernel.books import composed
 from cloakwork.kernel.local import Randomising
 from cloakwork.kernel.perturb import OneTime, Perturbing
@@ -55,7 +55,7 @@ from cloakwork.mechanisms.steps import (
 from cloakwork.noise import Noise
 from cloakwork.run.search_cache import SearchCache, decide_with_cache
 
-Answer = TypeVar("Answer")
+Found = TypeVar("Found")
 
 _COLUMN_OF: Final = {ACTIVITY: CONTROL_FLOW, TIMESTAMP: TIMESTAMPS}
 """Lineage's name of a standard column of the events."""
@@ -64,12 +64,13 @@ _COLUMN_OF: Final = {ACTIVITY: CONTROL_FLOW, TIMESTAMP: TIMESTAMPS}
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What a step does to the log, figures for the internal report, and what it really measured:
-    None where it measures nothing.
+    None where it measures nothing. ``answers``: those of the kernel that it asked.
     """
 
     rewrite: Rewrite
     internal: Mapping[str, JsonValue] = field(default_factory=dict)
     recorded: PrivacyEvent | None = None
+    answers: tuple[Answer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,27 +201,27 @@ class GrantedStep:
                 return Outcome(action, recorded=composed(books.recorded))
         raise PlanUnsound(f"{self.name} was handed what another kind of step goes by")
 
-    def measure(self, seen: Measured, noise: Noise) -> tuple[Measurement, PrivacyEvent]:
-        """What a ``MeasureStep`` makes of a kernel's answers, and what these really cost."""
+    def measure(self, seen: Measured, noise: Noise) -> tuple[Measurement, Kernel]:
+        """What a ``MeasureStep`` makes of a kernel's answers, and the kernel, closed."""
         if not isinstance(self.kind, MeasureStep):
             raise PlanUnsound(f"{self.name} makes no cases of answers")
-        found, recorded = self._asked(
+        found, kernel = self._asked(
             self.kind.measure,
             Measurement,
             "measure",
             seen,
             noise,
         )
-        return found.keeping(self.rules), recorded
+        return found.keeping(self.rules), kernel
 
     def enrich(
         self,
         seen: Measured,
         noise: Noise,
         cases: Cases,
-    ) -> tuple[Enrichment, PrivacyEvent]:
-        """What an ``EnrichStep`` makes of a kernel's answers for ``cases``, and what these really
-        cost.
+    ) -> tuple[Enrichment, Kernel]:
+        """What an ``EnrichStep`` makes of a kernel's answers for ``cases``, and the kernel,
+        closed.
         """
         if not isinstance(self.kind, EnrichStep):
             raise PlanUnsound(f"{self.name} adds no columns to cases")
@@ -235,13 +236,15 @@ class GrantedStep:
 
     def _asked(
         self,
-        ask: Callable[[Kernel], Answer],
-        returns: type[Answer],
+        ask: Callable[[Kernel], Found],
+        returns: type[Found],
         what: str,
         seen: Measured,
         noise: Noise,
-    ) -> tuple[Answer, PrivacyEvent]:
-        """What ``ask`` makes of a kernel's answers, and what these really cost."""
+    ) -> tuple[Found, Kernel]:
+        """What ``ask`` makes of a kernel's answers, and the kernel, closed: it says what these
+        really cost.
+        """
         kernel = Kernel(
             seen,
             Books.of(self.kind.event),
@@ -253,10 +256,10 @@ class GrantedStep:
         )
         found = self.source.held(ask, returns, what)(kernel)
         kernel.close()
-        return found, kernel.recorded
+        return found, kernel
 
     def _made_cases(self, seen: Measured, noise: Noise) -> Outcome:
-        found, recorded = self.measure(seen, noise)
+        found, kernel = self.measure(seen, noise)
         # What came out without a case is not released.
         is_released = found.cases > 0
         figures: dict[str, JsonValue] = {
@@ -271,7 +274,8 @@ class GrantedStep:
         return Outcome(
             GenerateCases(cases.case_count, make, cases.events_until),
             figures,
-            recorded,
+            kernel.recorded,
+            kernel.answers,
         )
 
     def _making(
@@ -297,13 +301,14 @@ class GrantedStep:
         if released is None:
             raise PlanUnsound(f"{self.name} adds columns to cases, and none were made before it")
         made = ReleasedCases.of(released, self.kind.lineage.reads - {METADATA})
-        found, recorded = self.enrich(seen, noise, made.cases)
+        found, kernel = self.enrich(seen, noise, made.cases)
         self._require_columns(found.columns)
         columns = self._columns_of_cases(found.columns, made.index, made.cases.offsets)
         return Outcome(
             EnrichCases(released, columns.added),
             dict(found.internal),
-            recorded,
+            kernel.recorded,
+            kernel.answers,
         )
 
     def _columns_of_cases(

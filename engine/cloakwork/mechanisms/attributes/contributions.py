@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
+from pydantic import JsonValue
 
 from cloakwork.base.arrays import Floats, Ints
 from cloakwork.kernel import Cases, Clip, Entries, Query
@@ -107,6 +108,37 @@ class TableLayout:
         """How much a value counts for: more where there are many, each of which is rare."""
         size = max(self.attributes[attribute].size, 1)
         return float(np.clip((size / USUAL_SIZE) ** WEIGHT_POWER, *WEIGHTS))
+
+    def spelled(self, codes: Ints) -> list[tuple[JsonValue, ...]]:
+        """Keys of values as the attribute, the activity (None where it is of cases), and the value
+        or the place of its bin; of cases with an activity, and last of all, as that. Others, which
+        mechanisms alone go by, as their number.
+        """
+        keys = self._keys
+        return [keys.get(code, (code,)) for code in codes.tolist()]
+
+    def ones(self, codes: Ints, norm: float) -> Floats:
+        """What a case counts for at each key, in grid steps, where vectors are divided by ``norm``:
+        a value by its attribute's weight.
+        """
+        weight = np.full(len(codes), SIDE_WEIGHT)
+        for place, attribute in enumerate(self.attributes):
+            begin = self.values(place)
+            end = begin + self.groups(place) * attribute.size
+            weight[(codes >= begin) & (codes < end)] = self.weight(place)
+        return weight * (UNIT_NORM / norm)
+
+    @property
+    def _keys(self) -> dict[int, tuple[JsonValue, ...]]:
+        names: tuple[tuple[JsonValue, ...], ...] = (*((label,) for label in self.labels), ())
+        keys = dict(enumerate(names, self.masses))
+        for place, attribute in enumerate(self.attributes):
+            groups = (None,) if attribute.is_of_cases else self.labels
+            values = attribute.domain if attribute.bins is None else None
+            listed: Sequence[JsonValue] = values or range(attribute.size)
+            rows = ((attribute.name, group, value) for group in groups for value in listed)
+            keys.update(enumerate(rows, self.values(place)))
+        return keys
 
     def counts_totals(self, attribute: int) -> bool:
         """Whether its groups' totals are counted by themselves."""

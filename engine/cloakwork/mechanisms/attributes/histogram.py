@@ -14,8 +14,9 @@ from pydantic import JsonValue, ValidationError
 from cloakwork.base.arrays import Floats
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
+from cloakwork.base.naming import VALUES_TABLE
 from cloakwork.guarantees import Guarantee
-from cloakwork.kernel import Cases, Gaussian, Kernel, Randomness
+from cloakwork.kernel import Cases, Gaussian, Kernel, Randomness, Table
 from cloakwork.mechanisms.attributes.contributions import (
     NORMS,
     SPREAD,
@@ -323,7 +324,8 @@ def _find_norm(
     """The norm that cases are clipped to: where less would distort more than it saves noise; and
     how many cases there are about, those that noise hides left out.
     """
-    answer = kernel.sum(norms_of(layout), Gaussian(params.norms_sigma), WHOLE)
+    table = Table("lengths of vectors of values")
+    answer = kernel.sum(norms_of(layout), Gaussian(params.norms_sigma), WHOLE, table=table)
     noisy = answer.at(np.arange(NORMS)).astype(np.float64)
     # Classes that do not stand out of the noise hold no case to go by.
     believed = np.where(noisy > STANDS_OUT * params.norms_sigma, noisy, 0.0) / UNIT_NORM
@@ -355,7 +357,9 @@ def _measured_values(
     if again is not None:
         (sigmas if params.step_sigma is None else steps).append(again)
     query = tables_of(layout, norm)
-    answers = [(kernel.sum(query, Gaussian(sigma), SPREAD), sigma) for sigma in sigmas]
+    # In cases, whatever norm was chosen.
+    table = Table(VALUES_TABLE, layout.spelled, partial(layout.ones, norm=norm))
+    answers = [(kernel.sum(query, Gaussian(sigma), SPREAD, table=table), sigma) for sigma in sigmas]
     tables = NoisyTables(layout, answers, norm / UNIT_NORM)
     places = range(len(layout.attributes))
     # A group passes on to those behind it as many of its values as are kept.
@@ -409,7 +413,8 @@ def _find_forest(
     if len(pairs) > MOST_PAIRS:
         chosen = kernel.randomness.permutation(len(pairs))[:MOST_PAIRS]
         pairs = [pairs[place] for place in chosen.tolist()]
-    answer = kernel.sum(pairs_of(classes, pairs), Gaussian(sigma), SPREAD)
+    table = Table("pairs of classes of values")
+    answer = kernel.sum(pairs_of(classes, pairs), Gaussian(sigma), SPREAD, table=table)
     # A case weighs one over the root of the number of tables in each.
     step = np.sqrt(len(pairs)) / UNIT_NORM
     noisy = answer.at(np.arange(len(pairs) * CLASSES**2)) * step

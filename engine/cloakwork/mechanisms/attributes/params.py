@@ -21,7 +21,7 @@ from cloakwork.base.costs import Composed, DiscreteGaussian, PrivacyEvent, Repea
 from cloakwork.base.facts import FoundType
 from cloakwork.base.naming import CASE_PREFIX
 from cloakwork.base.quantities import Frozen, Number
-from cloakwork.kernel import Cases, Clip, Entries, Gaussian, Kernel, Query
+from cloakwork.kernel import Cases, Clip, Entries, Gaussian, Kernel, Query, Table
 from cloakwork.kernel.noises import selection_event
 from cloakwork.mechanisms.attributes.contributions import MOVED, SPREAD, UNIT_NORM, WHOLE
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
@@ -77,6 +77,7 @@ def find_values(
         least,
         CLIP,
         labels=attribute.name,
+        table=Table(f"values found of {attribute.name}"),
     )
     # The most frequent by noisy sums; sorted afterwards, so that their order shows nothing.
     order = np.argsort(-selected.noisy, kind="stable")[:MOST_FOUND]

@@ -21,7 +21,7 @@ from typing import Final
 import numpy as np
 
 from cloakwork.base.arrays import Floats, Ints
-from cloakwork.kernel import Cases, Entries, Gaussian, Kernel, NoisySums, Query
+from cloakwork.kernel import Cases, Entries, Gaussian, Kernel, NoisySums, Query, Table
 from cloakwork.mechanisms.attributes.contributions import (
     MOVED,
     SIDE_WEIGHT,
@@ -403,7 +403,9 @@ class GradientStep:
         """The counts, with what the step's answer says of them; ``sigma``: of its noise, in grid
         steps.
         """
-        answer = kernel.sum(self.gradients(), Gaussian(sigma), MOVED)
+        answer = kernel.sum(
+            self.gradients(), Gaussian(sigma), MOVED, table=Table("gradient of values")
+        )
         corrected = []
         for place, known in enumerate(counted):
             groups, size = known.values.shape

@@ -1,7 +1,7 @@
 """Times for cases that were made of noisy answers, from noisy histograms of the log's times."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Final, Generic, TypeVar
@@ -13,7 +13,7 @@ from cloakwork.base.arrays import Floats, Ints
 from cloakwork.base.facts import Facts, Window
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
 from cloakwork.guarantees import Guarantee
-from cloakwork.kernel import Cases, Gaussian, Kernel, Query
+from cloakwork.kernel import Cases, Gaussian, Kernel, Query, Table
 from cloakwork.kernel.perturb import Grid
 from cloakwork.mechanisms.base import (
     Mechanism,
@@ -38,6 +38,7 @@ from cloakwork.mechanisms.timestamps.drawing import (
 )
 from cloakwork.mechanisms.timestamps.hours import at_usual_hours
 from cloakwork.mechanisms.timestamps.tables import (
+    CLASSES,
     CLIPS,
     UNIT_NORM,
     HistogramParams,
@@ -204,10 +205,28 @@ class ModelledTimes:
         name: TableName,
         query: Query,
         codes: Ints,
+        spell: Callable[[Ints], Sequence[Sequence[JsonValue]]] | None = None,
     ) -> Floats:
-        """Noisy weights of cases at ``codes``."""
-        sums = self.kernel.sum(query, Gaussian(self.params.sigmas[name]), CLIPS[name])
+        """Noisy weights of cases at ``codes``; ``spell``: what these stand for."""
+        noise = Gaussian(self.params.sigmas[name])
+        table = Table(f"times: {name}", spell)
+        sums = self.kernel.sum(query, noise, CLIPS[name], table=table)
         return sums.at(codes) / UNIT_NORM
+
+    def _spelled(
+        self,
+        groups: Sequence[tuple[JsonValue, ...]],
+        bins: LogBins,
+    ) -> Callable[[Ints], list[tuple[JsonValue, ...]]]:
+        """Keys as their group, and from how many seconds to less than how many their bin goes."""
+        edges = (bins.edges * (self.clock.microseconds / 1e6)).tolist()
+
+        def spell(codes: Ints) -> list[tuple[JsonValue, ...]]:
+            group, place = np.divmod(codes, len(bins))
+            pairs = zip(group.tolist(), place.tolist(), strict=True)
+            return [(*groups[of], *edges[at : at + 2]) for of, at in pairs]
+
+        return spell
 
     def _sigma(self, name: TableName) -> float:
         """Of the noise on a table, in cases."""
@@ -247,7 +266,9 @@ class ModelledTimes:
 
     def _all_gaps(self, bins: LogBins) -> Floats:
         """The distribution of all gaps: shape (1, bins)."""
-        noisy = self._ask("gaps", gaps_in(self.clock, bins, None), np.arange(len(bins)))
+        codes = np.arange(len(bins))
+        query = gaps_in(self.clock, bins, None)
+        noisy = self._ask("gaps", query, codes, self._spelled([()], bins))
         # What the released cases weigh there, as a case of the log would.
         _, size = np.unique(self.cases.case_of[self.followers], return_counts=True)
         weight = size / np.sqrt(size)
@@ -264,8 +285,14 @@ class ModelledTimes:
     ) -> Floats:
         """The distribution of gaps of each group; ``group``: that of each of the ``followers``."""
         groups = len(expected)
+        labels = self.cases.alphabet
+        names: list[tuple[JsonValue, ...]] = [(label,) for label in labels]
+        if name == "gaps-by-pair":
+            pairs, _ = pairs_of(self.cases)
+            names = [(labels[pair // len(labels)], labels[pair % len(labels)]) for pair in pairs]
         codes = np.arange(groups * len(bins)).reshape(groups, len(bins))
-        noisy = self._ask(name, gaps_in(self.clock, bins, row_of), codes)
+        query = gaps_in(self.clock, bins, row_of)
+        noisy = self._ask(name, query, codes, self._spelled(names, bins))
         # What the released cases weigh in each group, as a case of the log would.
         once = np.unique(self.cases.case_of[self.followers] * groups + group)
         case, of = np.divmod(once, groups)
@@ -291,7 +318,11 @@ class ModelledTimes:
         found = [np.unique(group, return_inverse=True) for group in groups]
         codes = np.concatenate([keys for keys, _ in found])[:, None] * len(bins)
         query = totals_in(self.clock, bins, len(cases.alphabet))
-        noisy = self._ask("totals", query, codes + np.arange(len(bins)))
+        labels = cases.alphabet
+        names: list[tuple[JsonValue, ...]] = [(), *((label,) for label in labels)]
+        names += [(label, each) for label in labels for each in range(CLASSES)]
+        spell = self._spelled(names, bins)
+        noisy = self._ask("totals", query, codes + np.arange(len(bins)), spell)
         if not len(rows):
             return gaps
         tables = np.split(noisy, np.cumsum([len(keys) for keys, _ in found])[:-1])

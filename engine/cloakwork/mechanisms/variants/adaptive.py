@@ -21,6 +21,7 @@ from cloakwork.base.costs import (
 )
 from cloakwork.base.exact import exactly, rounded_down
 from cloakwork.base.facts import Facts
+from cloakwork.base.naming import LAYERS_TABLE
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import CustomQuery, Kernel, Laplace
@@ -275,7 +276,7 @@ def default_measurement_share(epsilon: float, facts: Facts) -> float:
 def layers_query(tau: int) -> CustomQuery:
     """How many cases lie in each layer."""
     return CustomQuery(
-        "layers of variants",
+        LAYERS_TABLE,
         lambda counts: rank_layers(counts, tau),
         size=3,
         sensitivity=1,

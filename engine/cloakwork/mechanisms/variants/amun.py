@@ -14,7 +14,7 @@ from cloakwork.base.exact import drawn_sigma
 from cloakwork.base.facts import Facts
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.kernel import AnswerNoise, Cases, Entries, Gaussian, Kernel, Laplace
+from cloakwork.kernel import AnswerNoise, Cases, Entries, Gaussian, Kernel, Laplace, Table
 from cloakwork.kernel.vectors import ONE
 from cloakwork.mechanisms.base import Offer, Options, PartOfGoal, Refusal, Theorem
 from cloakwork.mechanisms.steps import Measurement
@@ -199,7 +199,9 @@ class VariantAmun(VariantRelease[AmunParams]):
             return Entries.one_each(cases, cases.among(domain))
 
         # Every count of the domain is answered, zeros too, so that absence shows nothing but noise.
-        counts = kernel.sum(variant_of_case, _declared_noise(params), keys=len(domain))
+        table = Table("declared variants", lambda codes: [domain[at] for at in codes])
+        noise = _declared_noise(params)
+        counts = kernel.sum(variant_of_case, noise, keys=len(domain), table=table)
         return Measurement(domain, counts.at(np.arange(len(domain))))
 
 

@@ -14,9 +14,10 @@ from pydantic import JsonValue
 from cloakwork.base.arrays import Floats, Ints
 from cloakwork.base.costs import Cost, NonPrivate, PrivacyEvent
 from cloakwork.base.facts import Facts
+from cloakwork.base.naming import OTHERS_TABLE, VARIANTS_TABLE
 from cloakwork.base.records import BY_CHANCE
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.kernel import Cases, Gaussian, Kernel, vectors_of
+from cloakwork.kernel import Cases, Gaussian, Kernel, Table, vectors_of
 from cloakwork.mechanisms.base import Offer, Options, PartOfGoal, Refusal, Theorem
 from cloakwork.mechanisms.steps import Measurement
 from cloakwork.mechanisms.variants.accuracy import DEFAULT_CASES
@@ -26,7 +27,6 @@ from cloakwork.mechanisms.variants.chain import (
     LengthGroups,
     MarkovChain,
     StepFactors,
-    Table,
     draw_sequences,
     fit_flow,
     in_whole,
@@ -58,6 +58,7 @@ from cloakwork.mechanisms.variants.markov_params import (
     nonempty,
     selection_delta,
     selection_deltas,
+    steps_table,
     transitions_of,
     variant,
 )
@@ -263,7 +264,8 @@ def measure_with(
     if params.alphabet is not None:
         kernel = kernel.narrowed(params.alphabet)
     # Frequent variants come first: their labels and cases shape all that follows.
-    found = kernel.select(variant, Gaussian(params.sigmas[0]), params.tau, WHOLE)
+    noise = Gaussian(params.sigmas[0])
+    found = kernel.select(variant, noise, params.tau, WHOLE, table=Table(VARIANTS_TABLE))
     cases = np.rint(found.noisy / UNIT_NORM).astype(np.int64)
     if params.rules is not None:
         # A variant that breaks a public rule is not released.
@@ -276,7 +278,8 @@ def measure_with(
         if params.selection is not None:
             noise = Gaussian(params.selection.sigma)
             least = params.selection.tau
-            labels.update(*kernel.select(activities, noise, least, SPREAD).labels)
+            table = Table("activities")
+            labels.update(*kernel.select(activities, noise, least, SPREAD, table=table).labels)
         alphabet = tuple(sorted(labels))
     drawn: list[tuple[str, ...]] = []
     by_chance = False
@@ -384,7 +387,7 @@ def what_steps_show(params: MarkovParams, facts: Facts) -> str:
 def _generate_variants(
     others: Kernel,
     alphabet: Sequence[str],
-    prior: Table,
+    prior: Floats,
     params: MarkovParams,
     learn: Learn | None,
     *,
@@ -396,12 +399,13 @@ def _generate_variants(
     little is known.
     """
     # How many other cases there are, from one noisy count.
-    cases = others.sum(nonempty, Gaussian(params.sigmas[1]), WHOLE, keys=1)
+    table = Table(OTHERS_TABLE)
+    cases = others.sum(nonempty, Gaussian(params.sigmas[1]), WHOLE, keys=1, table=table)
     (noisy,) = cases.at(np.zeros(1, np.int64)).tolist()
     least = min(FEW_CASES, math.ceil(params.sigmas[1] / UNIT_NORM)) if alone else 0
     count = min(max(round(noisy / UNIT_NORM), least), MOST_CASES)
     # The chain from noisy steps.
-    rows = _measure_transitions(others, len(alphabet), prior * count, params)
+    rows = _measure_transitions(others, alphabet, prior * count, params)
     # Nothing stands out of the noise: beside frequent variants no case is made.
     is_unknown = rows[(0,)].sum() <= LEAST_START * params.sigmas[3]
     if not count or (is_unknown and not alone):
@@ -420,7 +424,9 @@ def _generate_variants(
     sigma = params.sigmas[2]
     most = min(MOST_LENGTHS, count * UNIT_NORM / (LENGTH_SIGMAS * sigma))
     edges = length_edges(chain, max(1, int(most)), min(params.longest, MOST_LENGTH))
-    sums = others.sum(lengths_by(edges), Gaussian(sigma), WHOLE)
+    bounds = [1, *edges.tolist(), None]
+    table = Table("lengths of other cases", lambda codes: [bounds[at : at + 2] for at in codes])
+    sums = others.sum(lengths_by(edges), Gaussian(sigma), WHOLE, table=table)
     lengths = sums.at(np.arange(len(edges) + 1)) / UNIT_NORM
     # Noisy counts are made non-negative and whole, with the total that is known already.
     groups = LengthGroups(in_whole(nearest_counts(lengths, count), count), edges)
@@ -455,7 +461,7 @@ def _transitions_a_case(
     released: Sequence[tuple[str, ...]],
     cases: Ints,
     alphabet: Sequence[str],
-) -> Table:
+) -> Floats:
     """The transitions of order 1 that a case of the released variants has on average, in grid
     steps: the layout of ``chain.Table``; zero if none was released.
     """
@@ -484,22 +490,22 @@ def _single_steps(labels: int) -> list[Context]:
 
 def _measure_transitions(
     others: Kernel,
-    labels: int,
-    prior: Table,
+    alphabet: Sequence[str],
+    prior: Floats,
     params: MarkovParams,
 ) -> dict[Context, Floats]:
     """Masses of what follows each context: all of order 1, then, order by order, of contexts that
     are frequent by what is known so far.
     """
-    latest = _single_steps(labels)
-    first = _noisy_table(others, latest, labels, params.sigmas[3])
+    latest = _single_steps(len(alphabet))
+    first = _noisy_table(others, latest, alphabet, params.sigmas[3])
     flow = fit_flow(first, prior, PENALTIES[0] * params.sigmas[3])
     measured: dict[Context, Floats] = dict(zip(latest, flow, strict=True))
     for penalty, sigma in zip(PENALTIES[1:], params.sigmas[4:], strict=True):
         latest, mass = _frequent_contexts(measured, latest, KNOWN * sigma)
         if not latest:
             break
-        noisy = _noisy_table(others, latest, labels, sigma)
+        noisy = _noisy_table(others, latest, alphabet, sigma)
         # A longer context is expected to go on as its longest measured suffix does.
         suffixes = []
         for context in latest:
@@ -515,12 +521,14 @@ def _measure_transitions(
 def _noisy_table(
     others: Kernel,
     contexts: Sequence[Context],
-    labels: int,
+    alphabet: Sequence[str],
     sigma: float,
-) -> Table:
-    """Noisy transitions of one order, in grid steps: shape (contexts, ``labels`` + 1)."""
-    sums = others.sum(transitions_of(len(contexts[0])), Gaussian(sigma), SPREAD)
-    return sums.at(codes_after(contexts, labels)).astype(np.float64)
+) -> Floats:
+    """Noisy transitions of one order, in grid steps: shape (contexts, labels + 1)."""
+    order = len(contexts[0])
+    table = steps_table(order, alphabet)
+    sums = others.sum(transitions_of(order), Gaussian(sigma), SPREAD, table=table)
+    return sums.at(codes_after(contexts, len(alphabet))).astype(np.float64)
 
 
 def _frequent_contexts(

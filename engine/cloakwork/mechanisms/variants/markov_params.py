@@ -22,9 +22,10 @@ from pydantic import BaseModel, Field
 from cloakwork.accounting.leaf_events import leaves_of
 from cloakwork.base.arrays import Ints
 from cloakwork.base.costs import Composed, Cost, DiscreteGaussian, EpsilonDelta, PrivacyEvent
+from cloakwork.base.naming import STEPS_TABLE
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.base.rules import ProcessRules
-from cloakwork.kernel import Cases, Clip, Entries, Query, vector_event
+from cloakwork.kernel import Cases, Clip, Entries, Query, Table, vector_event
 
 UNIT_NORM: Final = 2**13
 """Grid steps in one case. With sigma above 1,000 steps the accountant charges a whole vector by its
@@ -83,6 +84,21 @@ def codes_after(contexts: Sequence[Sequence[int]], labels: int) -> Ints:
     for steps in zip(*contexts, strict=True):
         begin = begin * base + np.array(steps, np.int64)
     return begin[:, None] * base + np.arange(1, base)
+
+
+def steps_table(order: int, alphabet: Sequence[str]) -> Table:
+    """What the transitions of ``order`` are called, and how their codes are spelled: START and END
+    as None.
+    """
+
+    def spell(codes: Ints) -> list[tuple[str | None, ...]]:
+        names = (None, *alphabet, None)
+        base = len(names)
+        digits = [codes // base**place % base for place in range(order, -1, -1)]
+        return [tuple(names[each] for each in key) for key in zip(*digits, strict=True)]
+
+    name = STEPS_TABLE if order == 1 else f"{STEPS_TABLE}, behind {order}"
+    return Table(name, spell)
 
 
 def nonempty(cases: Cases) -> Entries:

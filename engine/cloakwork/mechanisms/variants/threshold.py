@@ -18,9 +18,19 @@ from cloakwork.base.costs import (
 )
 from cloakwork.base.exact import drawn_sigma
 from cloakwork.base.facts import Facts
+from cloakwork.base.naming import VARIANTS_TABLE
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.kernel import AnswerNoise, Entries, Gaussian, Kernel, Laplace, Selected, Truncated
+from cloakwork.kernel import (
+    AnswerNoise,
+    Entries,
+    Gaussian,
+    Kernel,
+    Laplace,
+    Selected,
+    Table,
+    Truncated,
+)
 from cloakwork.mechanisms.base import (
     Offer,
     Options,
@@ -311,7 +321,8 @@ def threshold_event(params: ThresholdParams) -> PrivacyEvent:
 
 def select_variants(params: ThresholdParams, kernel: Kernel) -> Selected:
     """The variants that are selected, as labels, and their noisy counts in cases."""
-    return kernel.select(Entries.of_variants, answer_noise(params), params.tau)
+    table = Table(VARIANTS_TABLE)
+    return kernel.select(Entries.of_variants, answer_noise(params), params.tau, table=table)
 
 
 def answer_noise(params: ThresholdParams) -> AnswerNoise:
