@@ -95,6 +95,25 @@ def guessing_advantage(epsilon: float, delta: float = 0.0) -> float:
     return math.tanh(most_loss / 4)
 
 
+def odds_sentence(epsilon: float, delta: float, guess: str, of_it: str = "") -> str:
+    """Epsilon in the odds of one who thought 10 in 100 of ``guess``: they grow by e**epsilon at
+    most, apart from a probability of delta (Kairouz, Oh and Viswanath 2015, theorem 3.1: what is
+    (epsilon, delta)-DP hides nothing with probability delta, and is epsilon-DP else).
+
+    Rounded up to a tenth of one in 100. ``of_it``: what the thought is of, where ``guess`` does not
+    say it by itself.
+
+    >>> odds_sentence(2.0, 0.0, "that you are in the log")
+    'who thought 10 in 100 that you are in the log thinks at most 45.1 in 100 afterwards'
+    """
+    before = 0.1
+    # 1 over (1 + (1 - p)/p e^-epsilon): no epsilon is too large for it.
+    after = 1 / (1 + (1 - before) / before * math.exp(-epsilon))
+    most = math.ceil(round(1000 * after, 6)) / 10
+    apart = f", apart from a probability of {delta:g}" if delta else ""
+    return f"who thought 10 in 100 {guess} thinks at most {most:g} in 100{of_it} afterwards{apart}"
+
+
 def epsilon_of_advantage(advantage: float, delta: float = 0.0) -> float:
     """Largest epsilon whose guessing advantage (at ``delta``) is at most ``advantage`` (0 < g < 1).
 

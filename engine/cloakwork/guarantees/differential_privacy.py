@@ -1,6 +1,5 @@
 """Differential privacy: one unit's data changes no probability by more than a factor."""
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Final, Literal
@@ -15,6 +14,7 @@ from cloakwork.base.costs import (
     cost_of_member,
     epsilon_of_advantage,
     guessing_advantage,
+    odds_sentence,
 )
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
@@ -31,7 +31,6 @@ from cloakwork.guarantees.base import (
     factor_text,
     listed_briefly,
     rounded_up,
-    times_text,
 )
 from cloakwork.guarantees.claims import (
     Assumption,
@@ -171,17 +170,13 @@ class DifferentialPrivacy(NoiseGuarantee):
         """Its line on a screen."""
         strength = f"epsilon {self.epsilon:g}" + (f", delta {self.delta:g}" if self.delta else "")
         if self.neighbours == "bounded":
-            return (
-                f"{self._what_changes(f'one {who}')} can hardly be told: no outcome is more "
-                f"than {times_text(self.epsilon)} as likely ({strength})"
-            )
-        # Rounded up to a tenth of a point: the line may not claim more than the guarantee.
-        points = math.ceil(round(1000 * guessing_advantage(self.epsilon, self.delta), 6)) / 10
-        rarely = f", except for outcomes of probability {RARE * self.delta:g}" if self.delta else ""
-        guess = f"a guess whether one {who} is in the log"
-        if self.covers_whole_log():
-            guess = f"for the log as a whole, a guess whether one {who} is in it"
-        return f"{guess} gains at most {points:g} percentage points{rarely} ({strength})"
+            guess = f"of one guess at {self._what_changes(f'one {who}')}"
+            said = odds_sentence(self.epsilon, self.delta, guess, " of it")
+            return f"{said} ({strength})"
+        guess = f"that one {who} is in the log"
+        said = odds_sentence(self.epsilon, self.delta, guess)
+        whole = "for the log as a whole, " if self.covers_whole_log() else ""
+        return f"{whole}{said} ({strength})"
 
     def _what_changes(self, who: str) -> str:
         """What differs between bounded neighbours."""

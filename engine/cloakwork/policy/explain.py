@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from cloakwork.base.costs import RARE, guessing_advantage
+from cloakwork.base.costs import odds_sentence
 from cloakwork.base.facts import CASE, unit_name
 from cloakwork.base.globs import is_glob
 from cloakwork.base.lineage import METADATA, TIMESTAMPS
@@ -212,20 +212,14 @@ def _total(budget: Budget, *, presence: bool, per_case: bool) -> Iterator[str]:
 
 
 def in_words(limit: Limit, *, presence: bool) -> str:
-    """A budget as epsilon and delta; where it is about a unit's presence, also as guessing
-    advantage.
-    """
+    """A budget as epsilon and delta; where it is about a unit's presence, also in odds."""
     cost = limit.cost()
     words = f"epsilon {cost.epsilon:.4g}" + (f", delta {cost.delta:g}" if cost.delta else "")
-    # The advantage is in guessing presence, and says nothing of single values.
+    # These odds are of presence, and say nothing of single values.
     if not presence:
         return words
-    gain = 100 * guessing_advantage(cost.epsilon, cost.delta)
-    rare = f", apart from outcomes of probability {RARE * cost.delta:g}" if cost.delta else ""
-    return (
-        f"{words} (whoever guesses whether a protected unit is in the log "
-        f"becomes surer by at most {gain:.3g} in 100{rare})"
-    )
+    odds = odds_sentence(cost.epsilon, cost.delta, "that a protected unit is in the log")
+    return f"{words} ({odds})"
 
 
 def what_is_public(policy: Policy) -> Iterator[str]:

@@ -210,7 +210,7 @@ _MOST_MEASURED: Final = 50_000_000
 """Rows of measurements that are read: more than any release has."""
 
 
-def write_measurements(answers: Sequence[Answer], path: Path) -> None:
+def measurements_table(answers: Sequence[Answer]) -> "pl.DataFrame":
     """The noisy tables as one of four columns: ``table`` its name, ``key`` a list of values as
     JSON, ``value`` with its noise, ``sigma`` the deviation of that, in the unit of the value.
 
@@ -234,11 +234,11 @@ def write_measurements(answers: Sequence[Answer], path: Path) -> None:
         }
         called = name if asked[name] == 1 else f"{name} ({asked[name]})"
         parts.append(pl.DataFrame(columns).select(pl.lit(called).alias("table"), pl.all()))
-    pl.concat(parts).write_parquet(path)
+    return pl.concat(parts)
 
 
 def read_measurements(path: Path) -> "pl.DataFrame":
-    """What ``write_measurements`` wrote; raises VerificationFailed, in one line, where the file is
+    """What ``measurements_table`` made; raises VerificationFailed, in one line, where the file is
     something else. Only of a file that is known to be authentic.
     """
     import polars as pl

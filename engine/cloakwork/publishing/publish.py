@@ -31,9 +31,9 @@ from cloakwork.publishing.folder import (
     STATEMENT_FILE,
     check_entries,
     holds_internal,
+    measurements_table,
     pack_folder,
     part_name,
-    write_measurements,
 )
 from cloakwork.publishing.from_plan import released_columns, statement_of
 from cloakwork.publishing.keys import SigningKey
@@ -183,7 +183,7 @@ def _write_folder(
         _write_file(draft / PLAN_FILE, plan_bytes(release.plan))
         digests[PLAN_FILE] = file_digest(draft / PLAN_FILE)
         if answers := release.measurements:
-            write_measurements(answers, draft / MEASUREMENTS_FILE)
+            measurements_table(answers).write_parquet(draft / MEASUREMENTS_FILE)
             digests[MEASUREMENTS_FILE] = file_digest(draft / MEASUREMENTS_FILE)
         _write_file(draft / STATEMENT_FILE, seal(statement_payload(statement, digests), key))
         reporter("checking what was written")

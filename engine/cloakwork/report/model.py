@@ -8,6 +8,7 @@ checkout writes it again.
 import json
 import platform
 import re
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
@@ -24,6 +25,7 @@ from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.naming import ACTIVITY, CASE_ID, TIMESTAMP
 from cloakwork.base.quantities import Duration, Frozen
 from cloakwork.base.text import listed, version_of
+from cloakwork.evaluation.bounds import FigureBounds, figure_bounds
 from cloakwork.evaluation.control_flow import FlowGraph
 from cloakwork.evaluation.risk_figures import RiskReport
 from cloakwork.evaluation.times import ShareCurve
@@ -38,11 +40,16 @@ from cloakwork.plan.budget import ledger_terms
 from cloakwork.plan.model import Plan
 from cloakwork.policy.attribute_words import NAMED, PERSON, STAFF, WHO, names_one_of, words_of
 from cloakwork.policy.load import shipped
-from cloakwork.publishing.folder import INTERNAL_FOLDER, STATEMENT_FILE
+from cloakwork.publishing.folder import (
+    INTERNAL_FOLDER,
+    MEASUREMENTS_FILE,
+    STATEMENT_FILE,
+    read_measurements,
+)
 from cloakwork.publishing.statement import PrivacyStatement, PublishedCost, Statement, with_bounds
 from cloakwork.publishing.verify import Verification, advisories_of_plan, signed_log, verify
 from cloakwork.report.texts import warning_lines
-from cloakwork.run.release import Release
+from cloakwork.run.release import Release, tells_measurements
 
 _STANDARD: Final = frozenset({CASE_ID, ACTIVITY, TIMESTAMP})
 
@@ -366,6 +373,48 @@ class ReleasedPictures(Frozen):
     curves: tuple[ShareCurve, ...]
 
 
+NO_BOUNDS: Final = (
+    "How accurate the release is cannot be said without the raw log: differential privacy does not "
+    "cover all of it, or its noisy tables are not there."
+)
+NOTHING_TOLD: Final = "Its noisy tables hold none of the figures that are given an interval."
+
+
+class ReleasedAccuracy(Frozen):
+    """Between which numbers the log's own figures lie, at 90 %, by the noisy tables of the release
+    alone; ``refused``: in one line why nothing is said.
+    """
+
+    figures: tuple[FigureBounds, ...] = ()
+    refused: str | None = None
+
+
+def released_accuracy(folder: Path, statement: Statement, plan: Plan) -> ReleasedAccuracy | None:
+    """Of the release in ``folder``, whose files are the signed ones; None where its log is not
+    there, or cannot be read.
+    """
+    from cloakwork.evaluation.control_flow import histogram
+    from cloakwork.log.formats import read_log
+
+    file = folder / MEASUREMENTS_FILE
+    if MEASUREMENTS_FILE not in statement.digests() or not tells_measurements(plan):
+        return ReleasedAccuracy(refused=NO_BOUNDS)
+    signed = signed_log(folder, statement)
+    if any(each.is_symlink() or not each.is_file() for each in (file, *signed.files)):
+        return None
+    variants = Counter[tuple[str, ...]]()
+    try:
+        for each in signed.files:
+            variants += histogram(read_log(each, timeless=True, keep=_STANDARD.__contains__))
+        figures = figure_bounds(read_measurements(file), variants)
+    except CloakworkError:
+        return None
+    # Keys that this version does not know are no figures.
+    except (ValueError, TypeError, LookupError):
+        figures = ()
+    return ReleasedAccuracy(figures=figures, refused=None if figures else NOTHING_TOLD)
+
+
 def released_pictures(folder: Path, statement: Statement, plan: Plan) -> ReleasedPictures | None:
     """Pictures of the signed log in ``folder``; None where it is not there, or cannot be read. Of
     several files one is in memory at a time: times are then those of a sample of the cases.
@@ -472,6 +521,7 @@ class PublicReport(Frozen):
     unprotected: tuple[UnprotectedGroup, ...] = ()
     examination: Examination = NOT_EXAMINED
     pictures: ReleasedPictures | None = None
+    accuracy: ReleasedAccuracy | None = None
 
 
 def internal_report(
@@ -535,6 +585,7 @@ def public_report(
     *,
     examination: Examination = NOT_EXAMINED,
     pictures: ReleasedPictures | None = None,
+    accuracy: ReleasedAccuracy | None = None,
 ) -> PublicReport:
     """What ``statement`` and ``plan`` say, and what the released log shows; all of it is public.
     ``others``: as ``other_unbounded_releases`` counts them.
@@ -551,6 +602,7 @@ def public_report(
         unprotected=unprotected_groups(plan, statement.predicate),
         examination=examination,
         pictures=pictures,
+        accuracy=accuracy,
     )
 
 

@@ -45,7 +45,8 @@ def outcome(published: "Published") -> tuple[ScreenSection, ...]:
     if (unbounded := unbounded_line(plan)) is not None:
         charged.append(unbounded)
     in_parts = f" ({published.part_count:,} parts)" if published.part_count > 1 else ""
-    public = f"log{in_parts}, plan.json, statement.json (key {published.keyid[:16]})"
+    measured = ", measurements.parquet" if release.measurements else ""
+    public = f"log{in_parts}, plan.json{measured}, statement.json (key {published.keyid[:16]})"
     count = len(release.internal.notes)
     notes = f" ({counted(count, 'note')} on the log)" if count else ""
     return (

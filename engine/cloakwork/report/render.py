@@ -35,6 +35,7 @@ from cloakwork.report.model import (
     ledger_view,
     other_unbounded_releases,
     public_report,
+    released_accuracy,
     released_pictures,
     unprotected_groups,
 )
@@ -138,6 +139,7 @@ def _public_text(release: AuthenticRelease, format_: Format, ledger: Ledger | No
         other_unbounded_releases(ledger, said),
         examination=release.examination,
         pictures=released_pictures(release.folder, statement, plan),
+        accuracy=released_accuracy(release.folder, statement, plan),
     )
     return public_html(public) if format_ == "html" else _json(public)
 
