@@ -92,7 +92,7 @@ def test_explain_says_who_how_and_what_for():
         "Who is protected",
         "'case:patient'",
         "at most 2, drawn at random",
-        "in 100",
+        "who thought 10 in 100 that a protected",
         "10,000",
     ):
         assert part in said
