@@ -11,16 +11,18 @@ from hypothesis import strategies as st
 
 from authoring.sample_logs import NATURES, rich_log
 from cloakwork.authoring import policy_text, suggest
-from cloakwork.authoring.answers import answered, asked_in
+from cloakwork.authoring.answers import answered, asked_in, with_answers
 from cloakwork.authoring.suggestion import (
     AUDIENCES,
     GOALS,
     NO_PURPOSE,
     THRESHOLD,
     PolicyHeader,
+    SuggestionRequest,
     header_of,
 )
-from cloakwork.errors import PolicyError
+from cloakwork.base.progress import silent
+from cloakwork.errors import LogError, PolicyError
 from cloakwork.log.eventlog import EventLog
 from cloakwork.plan.planner import make_plan
 from cloakwork.plan.policies import parse_policy
@@ -175,7 +177,7 @@ def test_what_is_whole_stays_whole_and_a_domain_may_be_found():
     [
         ({"Gebuehr": ["x"]}, "nothing is asked about 'Gebuehr'"),
         ({"Gebühr": []}, "is no answer"),
-        ({"Gebühr": "none.csv:code"}, "none.csv cannot be read"),
+        ({"Gebühr": "none.csv:code"}, "none.csv: no such file"),
         ({"count": {"range": [3, 1]}}, "range"),
     ],
 )
@@ -221,3 +223,85 @@ def test_a_person_in_rows_is_told():
     )
     found = suggest(log, HEADER, "share")
     assert found.persons_of_events == ("requester",) and not found.persons
+
+
+def requested(folder: Path, text: str) -> SuggestionRequest:
+    """A request with the answers of a file."""
+    path = folder / "answers.yaml"
+    path.write_text(text, "utf-8")
+    request = SuggestionRequest(
+        log=folder / "log.csv",
+        out=folder / "p.yaml",
+        header=dict.fromkeys(("dataset", "owner", "purpose")),
+    )
+    (folder / "log.csv").write_text(
+        "case,activity,time,kind\n"
+        + "".join(f"{case},a,2024-01-0{1 + case % 9},{case % 2}\n" for case in range(40)),
+        "utf-8",
+    )
+    return with_answers(request, path)
+
+
+@pytest.mark.parametrize(
+    ("answers", "k", "threshold", "epsilon"),
+    [
+        ("recipients: share", 12, 0.09, 2.0),
+        ("recipients: internal", 5, 0.2, 4.0),
+        ("contract: false", 20, 0.05, 2.0),
+        ("knowledge: records", 20, 0.05, 2.0),
+        ("harm: grave", 20, 0.05, 1.0),
+        ("{recipients: internal, harm: grave}", 20, 0.05, 2.0),
+    ],
+)
+def test_answers_decide_how_strictly_is_protected(answers, k, threshold, epsilon, tmp_path):
+    """Each with its reason beside it."""
+    found = requested(tmp_path, answers).suggestion(silent)
+    read = parse_policy(found.text)
+    flow, times = read.spec.guarantees
+    assert (flow.k, times.epsilon) == (k, epsilon)
+    assert read.spec.assume.risk_threshold == threshold
+    for reason in found.circumstances.reasons:
+        assert found.text.count(f"; {reason}") == 2
+
+
+def test_answers_become_the_policy(tmp_path):
+    """Purpose, recipients, and values; public activities without times are control flow alone."""
+    found = requested(
+        tmp_path, "who: 'a \"lab\" # 2'\npurpose: waits\nvalues: {kind: '0, 1'}\n"
+    ).suggestion(silent)
+    read = parse_policy(found.text)
+    assert read.spec.assume.recipients == 'a "lab" # 2'
+    assert read.metadata.purpose == "waits"
+    flow = requested(tmp_path, "times: none\npublic: [a, b]\n").suggestion(silent)
+    assert flow.form == "control-flow-dp"
+    assert parse_policy(flow.text).spec.assume.alphabet == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("answers", "fault"),
+    [
+        ("recipient: share", ":1:12: recipient is no question, did you mean 'recipients'"),
+        ("purpose: x\nharm: huge", ":2:7: harm is one of little, some, grave"),
+        ("contract: maybe", "contract is true or false"),
+        ("purpose: [x]", "purpose is a text"),
+        ("values: [x]", "values maps attributes"),
+        ("values: {kind: {}}", "'kind': {} is no answer"),
+        ("public: {x: y}", "public is a list"),
+        ("public: none.csv:code", "none.csv: no such file"),
+        ("- x", "must be a mapping"),
+        ("a: &a [*a]", "answers.yaml"),
+        ("purpose: !!python/object:os.system x", "answers.yaml"),
+        ("", "is empty"),
+    ],
+)
+def test_answers_that_are_none(answers, fault, tmp_path):
+    """One line."""
+    with pytest.raises(PolicyError, match=re.escape(fault)) as caught:
+        requested(tmp_path, answers)
+    assert len(caught.value.problems) == 1
+
+
+def test_values_of_no_attribute_are_refused(tmp_path):
+    """And the nearest name is said."""
+    with pytest.raises(LogError, match=r"no attribute 'kinds', .*'kind'"):
+        requested(tmp_path, "values: {kinds: [x]}").suggestion(silent)

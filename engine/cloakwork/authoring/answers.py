@@ -5,10 +5,9 @@ The file keeps its comments: a line that ``suggest`` wrote is rewritten in its p
 be looked up in the log; what a code list or a data dictionary says is known without it.
 """
 
-import csv
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -16,9 +15,23 @@ from typing import Any, Final
 import yaml
 from pydantic import JsonValue
 
+from cloakwork.authoring.suggestion import (
+    AUDIENCES,
+    HARMS,
+    KNOWLEDGE,
+    TIMES,
+    SuggestionRequest,
+)
 from cloakwork.base.errors import FileProblem, PolicyError
 from cloakwork.plan.policies import parse_policy
-from cloakwork.policy.document import did_you_mean, in_quotes, read_text
+from cloakwork.policy.document import (
+    Document,
+    did_you_mean,
+    in_quotes,
+    read_document,
+    read_text,
+)
+from cloakwork.policy.load import UnreadableList, code_list
 from cloakwork.policy.model import Policy
 
 LEAVE_OUT: Final = "drop"
@@ -97,7 +110,7 @@ def _declaration(answer: JsonValue, name: str, label: str, base: Path) -> str:
         answer = _typed(answer)
     match answer:
         case {"file": str(file), "column": str(column)}:
-            return _domain(_code_list(base / file, column, label))
+            return _domain(_code_list(base, file, column, label))
         case {"range": [int() | float() as low, int() | float() as high]}:
             whole = isinstance(low, int) and isinstance(high, int)
             return f"range: [{low}, {high}]" + (", type: integer" if whole else "")
@@ -125,19 +138,12 @@ def _domain(values: Iterable[Any]) -> str:
     return f"domain: [{', '.join(shown)}]"
 
 
-def _code_list(path: Path, column: str, label: str) -> list[str]:
+def _code_list(base: Path, file: str, column: str, label: str) -> list[str]:
     """The distinct values of a column, in the order of the file."""
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = csv.DictReader(file)
-            if column not in (rows.fieldnames or ()):
-                raise _fault(label, f"{path} has no column '{column}'")
-            found = dict.fromkeys(value for row in rows if (value := row[column]))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise _fault(label, f"the code list {path} cannot be read ({error})") from None
-    if not found:
-        raise _fault(label, f"column '{column}' of {path} holds no value")
-    return list(found)
+        return code_list(base, file, column)
+    except UnreadableList as error:
+        raise _fault(label, str(error)) from None
 
 
 def _cover(lines: list[str], names: Iterable[str], label: str) -> None:
@@ -169,15 +175,108 @@ def _confirm(lines: list[str], person: str, label: str) -> None:
 
 def read_answers(path: Path) -> dict[str, JsonValue]:
     """The answers in a file: YAML, attribute to answer."""
-    try:
-        found = yaml.safe_load(read_text(path))
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = {} if mark is None else {"line": mark.line + 1, "column": mark.column + 1}
-        raise PolicyError([FileProblem(str(path), "is not YAML", **place)]) from None
-    if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
-        raise _fault(str(path), "is no mapping from attributes to answers")
-    return found
+    return _read(path).content
+
+
+def _read(path: Path) -> Document:
+    document = read_document(read_text(path), str(path))
+    if document.faults:
+        fault = document.faults[0]
+        raise PolicyError([FileProblem(str(path), fault.message, *fault.place)])
+    return document
+
+
+QUESTIONS: Final[dict[str, str]] = {
+    "recipients": "Who receives it: colleagues (internal), partners (share) or anybody (publish)?",
+    "contract": "Does a contract forbid them to look for people and to pass it on?",
+    "knowledge": "What else do they hold: nothing, events of single people, or records of all?",
+    "harm": "What would it do to somebody who is found: little, some or grave harm?",
+    "purpose": "What is it needed for?",
+    "public": "Which activities are public? FILE.csv:COLUMN, or names separated by commas",
+}
+"""What decides on form and strictness, by the key of a file of answers."""
+
+CHOICES: Final[dict[str, tuple[str, ...]]] = {
+    "recipients": AUDIENCES,
+    "knowledge": KNOWLEDGE,
+    "harm": HARMS,
+    "times": TIMES,
+}
+
+
+def with_answers(request: SuggestionRequest, path: Path) -> SuggestionRequest:
+    """The request with what a file of answers says: the keys of ``QUESTIONS``, and
+
+    - ``who``: the recipients in words; ``times``: how times are released;
+    - ``values``: which values attributes can have, attribute to answer, as in ``answered``.
+
+    Raises PolicyError, with line and column.
+    """
+    document = _read(path)
+
+    def refuse(name: str, message: str) -> PolicyError:
+        place = document.place((name,))
+        return PolicyError([FileProblem(str(path), f"{name} {message}", *place)])
+
+    said = document.content
+    known = (*QUESTIONS, "who", "times", "values")
+    for name, value in said.items():
+        if name not in known:
+            hint = did_you_mean(name, known) or f"; the questions are {', '.join(known)}"
+            raise refuse(name, f"is no question{hint}")
+        if name in CHOICES and value not in CHOICES[name]:
+            raise refuse(name, f"is one of {', '.join(CHOICES[name])}")
+        if name in ("purpose", "who") and not (isinstance(value, str) and 0 < len(value) <= 200):
+            raise refuse(name, "is a text of at most 200 characters")
+        if name == "contract" and not isinstance(value, bool):
+            raise refuse(name, "is true or false")
+        if name == "values" and not isinstance(value, dict):
+            raise refuse(name, "maps attributes to answers")
+    values = {
+        name: _declaration(answer, name, str(path), path.parent)
+        for name, answer in said.get("values", {}).items()
+        if answer != LEAVE_OUT
+    }
+    return asked_request(request, said, base=path.parent, label=str(path), values=values)
+
+
+def asked_request(
+    request: SuggestionRequest,
+    said: Mapping[str, Any],
+    *,
+    base: Path,
+    label: str,
+    values: Mapping[str, str] | None = None,
+) -> SuggestionRequest:
+    """The request with the answers to ``QUESTIONS``, as far as there are some."""
+    public = said.get("public")
+    if isinstance(public, str):
+        public = _typed(public)
+    match public:
+        case None | []:
+            activities = request.circumstances.activities
+        case {"file": str(file), "column": str(column)}:
+            activities = tuple(_code_list(base, file, column, label))
+        case [*names] if all(isinstance(each, str) for each in names):
+            activities = tuple(dict.fromkeys(map(str, names)))
+        case _:
+            raise _fault(label, "public is a list of activities, or FILE.csv:COLUMN")
+    given = {name: said[name] for name in ("contract", "knowledge", "harm") if name in said}
+    circumstances = replace(
+        request.circumstances,
+        recipients=said.get("who", request.circumstances.recipients),
+        activities=activities,
+        **given,
+    )
+    purpose = said.get("purpose") or request.header.get("purpose")
+    return replace(
+        request,
+        audience=said.get("recipients", request.audience),
+        times=said.get("times", request.times),
+        header={**request.header, "purpose": purpose},
+        circumstances=circumstances,
+        values=request.values if values is None else values,
+    )
 
 
 def _fault(label: str, message: str) -> PolicyError:

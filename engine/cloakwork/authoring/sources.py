@@ -19,8 +19,15 @@ from cloakwork.plan.budget import Profile
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import plan_text, replan, require_window
 from cloakwork.plan.policies import load_policy, parse_policy
-from cloakwork.policy.document import in_quotes, read_text
-from cloakwork.policy.load import digest, list_templates, resolve_policy, shipped, template_text
+from cloakwork.policy.document import in_quotes
+from cloakwork.policy.load import (
+    digest,
+    list_templates,
+    read_policy_text,
+    resolve_policy,
+    shipped,
+    template_text,
+)
 from cloakwork.policy.model import Policy
 from cloakwork.policy.semantics import HEADER_QUESTIONS, STILL_OPEN, placeholder
 
@@ -54,7 +61,7 @@ def policy_source(source: str | Path, ledger: Ledger | str | None = None) -> Pol
     if isinstance(source, str) and is_reference(source):
         return PolicySource(Registry(ledger).get(source).text, source, None)
     path = resolve_policy(source)
-    return PolicySource(read_text(path), str(path), path)
+    return PolicySource(read_policy_text(path), str(path), path)
 
 
 def plan_from(source: str, window: str | None = None, ledger: Ledger | str | None = None) -> Plan:

@@ -20,6 +20,7 @@ from cloakwork.authoring.unknown_log import (
     taken_columns,
     taken_in_words,
 )
+from cloakwork.base.errors import LogError
 from cloakwork.base.globs import is_glob
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.base.naming import CASE_PREFIX
@@ -29,7 +30,7 @@ from cloakwork.log.formats.detect import DetectedInput
 from cloakwork.log.formats.options import ROLES, InputOptions
 from cloakwork.plan.policies import parse_policy
 from cloakwork.policy.attribute_words import PERSON, names_one_of, words_of
-from cloakwork.policy.document import in_quotes
+from cloakwork.policy.document import did_you_mean, in_quotes
 from cloakwork.policy.model import Policy
 from cloakwork.policy.semantics import NO_OWNER, NO_PURPOSE, placeholder
 
@@ -59,6 +60,50 @@ THRESHOLD: Final[dict[Audience, float]] = {"internal": 0.2, "share": 0.09, "publ
 as the European Medicines Agency (Policy 0070, 2016, section 5.4) and Health Canada (Public Release
 of Clinical Information, 2019) take it.
 """
+
+Knowledge = Literal["nothing", "events", "records"]
+Harm = Literal["little", "some", "grave"]
+KNOWLEDGE: Final[tuple[Knowledge, ...]] = get_args(Knowledge)
+HARMS: Final[tuple[Harm, ...]] = get_args(Harm)
+
+STRICTEST: Final[Audience] = "publish"
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What decides how strictly a release is protected, beside who receives it.
+
+    ``recipients``: who, in words. ``contract``: whether one forbids them to look for people and to
+    pass it on. ``knowledge``: what else they hold: nothing of these people, some events and times
+    of single ones, or records of the same people. ``harm``: what being found would do to somebody.
+    ``activities``: those that are publicly known, if all are.
+    """
+
+    recipients: str | None = None
+    contract: bool = True
+    knowledge: Knowledge = "events"
+    harm: Harm = "some"
+    activities: tuple[str, ...] = ()
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why k and the threshold are those of a publication, whoever receives it."""
+        said = {
+            "no contract binds who receives it": not self.contract,
+            "records of the same people are at hand": self.knowledge == "records",
+            "whoever is found is gravely harmed": self.harm == "grave",
+        }
+        return tuple(reason for reason, holds in said.items() if holds)
+
+    def strictness(self, audience: Audience) -> Audience:
+        """The audience whose k and threshold hold."""
+        return STRICTEST if self.reasons else audience
+
+    def goal(self, audience: Audience, times: Times) -> Goal:
+        """What is proposed; it follows from the answers alone, and from nothing in the log."""
+        is_flow_alone = self.activities and times == "none"
+        return "control-flow-dp" if is_flow_alone else GOAL_OF[audience]
+
 
 LONGEST_NAME: Final = 200
 """Characters of an attribute's name that a policy may hold."""
@@ -93,6 +138,7 @@ class Suggestion:
       open about that, one sentence each; ``time_formats``: how its times may be written, where
       only the author can say.
     - ``log``: what was looked at.
+    - ``values``: which values attributes can have, as answered: the fields of their rules.
     - ``instead_of``: the form that was proposed, where another one was taken after reading figures
       of the log. ``confirmed_by``: who says that what was read off the log is publicly known.
     """
@@ -112,6 +158,8 @@ class Suggestion:
     time_formats: tuple[str, ...] = ()
     instead_of: str | None = None
     confirmed_by: str | None = None
+    circumstances: Circumstances = field(default_factory=Circumstances)
+    values: Mapping[str, str] = field(default_factory=dict)
     log: EventLog | None = field(default=None, repr=False, compare=False)
 
     def taking(self, form: str) -> "Suggestion":
@@ -141,14 +189,28 @@ class Suggestion:
     @property
     def covered(self) -> tuple[Proposal, ...]:
         """The attributes that the guarantee covers, and so releases: truth values, as both are
-        known.
+        known, and those that were answered for.
         """
-        return tuple(each for each in self._releasable if each.figures.type == "truth value")
+        return tuple(each for each in self._releasable if self._is_known(each))
 
     @property
     def asked(self) -> tuple[Proposal, ...]:
         """The attributes that could be released once somebody says which values there are."""
-        return tuple(each for each in self._releasable if each.figures.type != "truth value")
+        return tuple(each for each in self._releasable if not self._is_known(each))
+
+    def _is_known(self, proposal: Proposal) -> bool:
+        return proposal.figures.type == "truth value" or proposal.name in self.values
+
+    @property
+    def threshold(self) -> float:
+        """The largest share of cases that may be found."""
+        return THRESHOLD[self.circumstances.strictness(self.audience)]
+
+    @property
+    def epsilon(self) -> float:
+        """The budget of a release under differential privacy."""
+        halved = self.circumstances.harm == "grave"
+        return EPSILON[self.audience] / (2 if halved else 1)
 
     @property
     def _releasable(self) -> tuple[Proposal, ...]:
@@ -261,6 +323,8 @@ class SuggestionRequest:
     columns: Mapping[str, str] = field(default_factory=dict)
     said: Mapping[str, str] = field(default_factory=dict)
     unit: str | None = None
+    circumstances: Circumstances = field(default_factory=Circumstances)
+    values: Mapping[str, str] = field(default_factory=dict)
 
     def suggestion(self, reporter: Reporter) -> Suggestion:
         """Read the log, and propose. Raises LogError for what cannot be read as it is said."""
@@ -268,15 +332,21 @@ class SuggestionRequest:
         read, detected = read_unknown(self.log, {**self.columns, **mapped}, self.said)
         require_unit(self.log, read, attribute)
         reporter("looking at its attributes")
-        return suggest(
+        found = suggest(
             read,
             header_of(self.log, self.out, **self.header),
             self.audience,
-            self.goal,
+            self.goal or self.circumstances.goal(self.audience, self.times),
             times=self.times,
             detected=detected,
             unit=attribute,
         )
+        names = [each.name for each in found.proposals]
+        for name in self.values:
+            if name not in names:
+                guess = did_you_mean(name, names)
+                raise LogError(self.log, f"has no attribute '{name}', which is answered for{guess}")
+        return replace(found, circumstances=self.circumstances, values=self.values)
 
 
 def suggest(
@@ -314,7 +384,7 @@ def suggestion_of(
     unit: str | None = None,
 ) -> Suggestion:
     """As ``suggest``, of attributes that were looked at already."""
-    goal = goal or GOAL_OF[audience]
+    goal = goal or Circumstances().goal(audience, times)
     named = tuple(each for each in proposals if _can_be_named(each.name))
     has_times = has_time(log)
     if goal == "control-flow-dp" or not has_times:
@@ -529,6 +599,9 @@ def _attributes(suggestion: Suggestion) -> Iterator[str]:
             treatment = "domain: [true, false]" if each.name in covered else "treatment: drop"
             why = f"{each.reason}; asked: {ASKED[each.figures.type]}"
             comment = why if each.name in asked else each.reason
+            if each.name in covered and each.name in suggestion.values:
+                treatment = suggestion.values[each.name]
+                comment += "; values as answered"
             yield f"    {in_quotes(each.name)}: {{role: {each.role}, {treatment}}}   # {comment}"
     yield '    "*": {treatment: drop}   # whatever else a log may hold'
 
@@ -544,7 +617,9 @@ ASKED: Final[dict[ValueType, str]] = {
 
 
 def _guarantees(suggestion: Suggestion) -> Iterator[str]:
-    k, times = K[suggestion.audience], suggestion.times
+    circumstances, times = suggestion.circumstances, suggestion.times
+    k = K[circumstances.strictness(suggestion.audience)]
+    why = "".join(f"; {reason}" for reason in circumstances.reasons)
     drawn = [TIMESTAMPS] if times == "drawn" else []
     drawn += [in_quotes(each.name) for each in suggestion.covered]
     if suggestion.goal != "k-anonymity":
@@ -552,7 +627,7 @@ def _guarantees(suggestion: Suggestion) -> Iterator[str]:
         yield from _price(suggestion, [CONTROL_FLOW, *drawn])
         return
     yield "    - kind: k-anonymity"
-    yield f"      k: {k}   # at least {k} cases share every released activity sequence"
+    yield f"      k: {k}   # at least {k} cases share every released activity sequence{why}"
     yield "      over: [control-flow]"
     yield "      scope: variants"
     if suggestion.unit is not None:
@@ -569,22 +644,30 @@ def _guarantees(suggestion: Suggestion) -> Iterator[str]:
 
 
 def _price(suggestion: Suggestion, over: list[str]) -> Iterator[str]:
-    yield f"      epsilon: {EPSILON[suggestion.audience]}   # less protects more"
+    why = "; halved, as whoever is found is gravely harmed"
+    why = why if suggestion.circumstances.harm == "grave" else ""
+    yield f"      epsilon: {suggestion.epsilon}   # less protects more{why}"
     yield f"      delta: {DELTA}   # at most a tenth of 1 / the number of cases"
     yield f"      over: [{', '.join(over)}]"
 
 
 def _facts(suggestion: Suggestion) -> Iterator[str]:
+    said = suggestion.circumstances
+    why = "".join(f"; {reason}" for reason in said.reasons)
     yield from (
         "",
         "  assume:",
-        f"    risk_threshold: {THRESHOLD[suggestion.audience]}"
-        "   # the largest share of cases that may be found",
+        f"    recipients: {in_quotes(said.recipients or READERS[suggestion.audience])}",
+        f"    risk_threshold: {suggestion.threshold}"
+        f"   # the largest share of cases that may be found{why}",
     )
     if suggestion.goal == "k-anonymity" and suggestion.times != "drawn":
         return
     yield "    # What is public anyway; declaring it keeps more. Never look it up in the log."
-    if suggestion.goal != "k-anonymity":
+    if suggestion.goal != "k-anonymity" and said.activities:
+        names = ", ".join(map(in_quotes, said.activities))
+        yield f"    alphabet: [{names}]   # the activities that are public, as answered"
+    elif suggestion.goal != "k-anonymity":
         yield "    # alphabet: [...]   # which activities does the system offer?"
     yield "    # units_at_most: ...   # how many cases are there at most? allows a larger delta"
     if suggestion.times == "drawn":
@@ -600,7 +683,7 @@ def _budget(suggestion: Suggestion) -> Iterator[str]:
         yield f"    total: {{epsilon: 4.0, delta: {TOTAL_DELTA}}}"
         return
     is_noised = suggestion.goal == "k-anonymity" and suggestion.times == "noised"
-    epsilon = 1.0 if is_noised else EPSILON[suggestion.audience]
+    epsilon = 1.0 if is_noised else suggestion.epsilon
     total = f"{{epsilon: {RELEASES * epsilon}, delta: {TOTAL_DELTA}}}"
     yield "    # Once a release is made this binds: a later policy may lower it, never raise it."
     yield f"    total: {total}   # all releases of this dataset together: {RELEASES} like this one"

@@ -119,7 +119,7 @@ def init(
         )
         found = _suggestion(request, {"--column": columns}, {"--force": force}, quiet=False)
         write_new(out, found.text, force=force)
-        _show(found, log, out, ())
+        _show(found, log, out)
         return
     if columns:
         raise click.UsageError("--column is about a log; name one with --log")
@@ -195,6 +195,8 @@ def _print_paragraph(text: str) -> None:
     help="Who confirms that what was read off the log is publicly known, such as its columns.",
 )
 @click.option("--quick", is_flag=True, help="Do not try the forms on the log.")
+@click.option("--yes", is_flag=True, help="Take the defaults; do not ask at a terminal.")
+@click.option("--answers", type=PATH, help="YAML: the answers, in place of questions.")
 @click.option("--ask", is_flag=True, help="Ask for each of these, and about each attribute.")
 @click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
 @column_option
@@ -226,6 +228,8 @@ def suggest(
     take: str | None,
     confirm: str | None,
     quick: bool,
+    yes: bool,
+    answers: Path | None,
     ask: bool,
     force: bool,
     columns: tuple[str, ...],
@@ -238,14 +242,19 @@ def suggest(
     """Read LOG inside and propose a policy for it: what each attribute is, what happens to it, and
     why.
 
-    The form of the release follows from --audience alone. It is then tried on the log beside
-    others: what each keeps, and how many cases somebody finds in it. Nothing is released or charged
-    by that. Names of attributes get into the policy, values do not: attributes stay out until
-    'cloakwork policy answer' says which values there are. What is printed here comes from the raw
-    log: keep it inside.
+    The form of the release follows from the answers alone: at a terminal six questions are asked,
+    of who receives it, under what contract, what else they hold, what harm it could do, what it is
+    needed for, and what is public. It is then tried on the log beside others: what each keeps, and
+    how many cases somebody finds in it. Nothing is released or charged by that.
+
+    Names of attributes get into the policy, values do not: attributes stay out until 'cloakwork
+    policy answer' says which values there are. What is printed here comes from the raw log: keep it
+    inside.
     """
+    from cloakwork.authoring.answers import with_answers
     from cloakwork.authoring.suggestion import SuggestionRequest, forms_beside
     from cloakwork.evaluation.rehearsal import rehearsed
+    from cloakwork.plan.policies import parse_policy
 
     require_log(log)
     if ask and as_json:
@@ -263,8 +272,16 @@ def suggest(
         said=_said_of_input(input_),
         unit=unit,
     )
+    asks = sys.stdin.isatty() and not (yes or as_json or answers)
+    if answers is not None:
+        request = with_answers(request, answers)
+    elif asks:
+        request = _answered_in_terminal(request)
     typed = {"--column": columns, "--input": input_}
-    flags = {"--no-times": no_times, "--quick": quick, "--ask": ask, "--force": force}
+    flags = {"--no-times": no_times, "--quick": quick, "--yes": yes, "--ask": ask}
+    flags |= {"--force": force}
+    if answers is not None:
+        typed["--answers"] = (str(answers),)
     found = _suggestion(request, typed, flags, quiet=quiet or as_json)
     if ask:
         found = _asked_in_terminal(found)
@@ -277,12 +294,20 @@ def suggest(
             book = open_ledger(ledger)
             assert found.log is not None  # noqa: S101 - what was proposed was proposed for a log
             forms = rehearsed(found.log, forms_beside(proposed), book, reporter)
+        if not as_json:
+            _show_forms(found, forms)
+        possible = [each.name for each in forms if each.fault is None]
+        if asks and take is None and len(possible) > 1 and found.form in possible:
+            chosen = click.prompt("Form", default=found.form, type=click.Choice(possible))
+            found = found.taking(chosen) if chosen != found.form else found
         _require_affordable(forms, found.form)
+    if found.values and not found.questions:
+        parse_policy(found.text, str(out))  # answers may not fit the form
     write_new(out, found.text, force=force)
     if as_json:
         print_json(_as_document(found, out) | {"forms": [_form_json(each) for each in forms]})
     else:
-        _show(found, log, out, forms)
+        _show(found, log, out)
 
 
 def _suggestion(
@@ -349,6 +374,34 @@ def _said_of_input(pairs: tuple[str, ...]) -> dict[str, str]:
     return said
 
 
+def _answered_in_terminal(request: "SuggestionRequest") -> "SuggestionRequest":
+    """The request with answers to six questions; return takes what is said already."""
+    from cloakwork.authoring.answers import CHOICES, QUESTIONS, asked_request
+
+    said = request.circumstances
+    defaults: dict[str, Any] = {
+        "recipients": request.audience,
+        "contract": True,
+        "knowledge": said.knowledge,
+        "harm": said.harm,
+        "purpose": request.header.get("purpose") or "",
+        "public": "",
+    }
+    answers: dict[str, Any] = {}
+    for name, question in QUESTIONS.items():
+        if name == "contract":
+            # Nobody can be held to one whom nobody knows.
+            is_open = answers["recipients"] == "publish"
+            answers[name] = is_open or click.confirm(question, default=True)
+            continue
+        choice = click.Choice(CHOICES[name]) if name in CHOICES else None
+        shown = bool(defaults[name])
+        answers[name] = click.prompt(
+            question, default=defaults[name], type=choice, show_default=shown, show_choices=False
+        )
+    return asked_request(request, answers, base=Path(), label="public")
+
+
 def _asked_in_terminal(found: "Suggestion") -> "Suggestion":
     header = replace(
         found.header,
@@ -385,9 +438,7 @@ def _form_json(form: "RehearsedForm") -> dict[str, Any]:
 
 def _forms_table(found: "Suggestion", forms: "Iterable[RehearsedForm]") -> Iterator[str]:
     """The forms beside each other: what is kept, who is found, what it costs."""
-    from cloakwork.authoring.suggestion import THRESHOLD
-
-    most, proposed = THRESHOLD[found.audience], found.instead_of or found.form
+    most, proposed = found.threshold, found.instead_of or found.form
     forms = list(forms)
 
     def number(value: float | None) -> str:
@@ -423,10 +474,20 @@ def _forms_table(found: "Suggestion", forms: "Iterable[RehearsedForm]") -> Itera
     for each in forms:
         if each.fault is not None:
             yield f"  {each.name}: {each.fault}"
-    yield f"  *: proposed, for the audience alone. !: above {100 * most:g} %, the threshold of it."
+    yield f"  *: proposed, from the answers alone. !: above {100 * most:g} %, the threshold of it."
 
 
-def _show(found: "Suggestion", log: Path, out: Path, forms: "tuple[RehearsedForm, ...]") -> None:
+def _show_forms(found: "Suggestion", forms: "tuple[RehearsedForm, ...]") -> None:
+    from cloakwork.evaluation.rehearsal import SAMPLE
+
+    click.secho("Tried on the log (internal: never publish these figures)", bold=True)
+    for line in _forms_table(found, forms):
+        click.echo(line)
+    if found.log is not None and found.log.case_count > SAMPLE:
+        _print_paragraph(f"  Made-up cases were compared with {SAMPLE:,} cases at random.")
+
+
+def _show(found: "Suggestion", log: Path, out: Path) -> None:
     from cloakwork.authoring.attributes import COMMON_ONLY
 
     click.echo(f"{out}: written, a proposal of {found.form} for the audience '{found.audience}'.")
@@ -435,10 +496,6 @@ def _show(found: "Suggestion", log: Path, out: Path, forms: "tuple[RehearsedForm
             f"Taken in place of {found.instead_of} after reading figures of the raw log: the "
             "policy, every plan and every statement made from it say so."
         )
-    if forms:
-        click.secho("Tried on the log (internal: never publish these figures)", bold=True)
-        for line in _forms_table(found, forms):
-            click.echo(line)
     _print_paragraph(f"{found.columns_in_words}. Check these first.")
     click.secho("What each attribute seems to be (from the raw log: keep it inside)", bold=True)
     # Attributes of one role and reason share a line, however many there are.

@@ -1,6 +1,7 @@
 """The registry: versions of policies that do not change, who wrote and who approved them."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from starlette.responses import JSONResponse, Response
 
@@ -14,6 +15,7 @@ from cloakwork.plan.policies import load_policy, parse_policy
 from cloakwork.policy.diff import Change, diff, verdict, version_step
 from cloakwork.policy.explain import Section, explain
 from cloakwork.policy.lint import lint
+from cloakwork.policy.load import with_code_lists
 from cloakwork.policy.schema import policy_schema
 from cloakwork.report.policy_findings import VERDICTS, Annotation, placed_advice, version_sentence
 
@@ -77,10 +79,11 @@ def check(visit: Visit) -> Response:
     """What is to be said about the text as it stands in the editor, which is not saved."""
     name, text = visit.sent("file"), _text_sent(visit)
     # Called for its refusal alone: the name must be that of a policy file of the folder.
-    policy_file(visit, name)
+    path = policy_file(visit, name)
     # The script of the editor sends the text while it is typed, and shows the findings alone.
     if visit.sent("live"):
-        return visit.page("findings.html", findings=findings_of(text, name), file=name)
+        found = findings_of(text, name, path)
+        return visit.page("findings.html", findings=found, file=name)
     return _editor(visit, name, text, visit.sent("digest"), note="checked, not saved")
 
 
@@ -135,16 +138,17 @@ def _editor(visit: Visit, name: str, text: str, digest: str, note: str) -> Respo
         text=text,
         digest=digest,
         note=note,
-        findings=findings_of(text, name),
+        findings=findings_of(text, name, policy_file(visit, name)),
         logs=visit.workplace.look().logs,
         me=user_name(),
     )
 
 
-def findings_of(text: str, name: str) -> PolicyFindings:
+def findings_of(text: str, name: str, path: Path | None = None) -> PolicyFindings:
     """What there is to say about the text of a policy."""
     try:
-        read = parse_policy(text, name)
+        whole = text if path is None else with_code_lists(text, path)
+        read = parse_policy(whole, name)
     except PolicyError as error:
         # A hostile text can have problems without number: the first are shown, the others counted.
         shown = tuple(error.problems[:MOST_LINES])
@@ -188,7 +192,8 @@ def _earlier(registry: Registry, version: PolicyVersion) -> tuple[str, ...]:
 def add(visit: Visit) -> Response:
     """Add a policy file as the version that it names, signed with your key."""
     name = visit.sent("file")
-    text = read_policy_text(policy_file(visit, name))
+    path = policy_file(visit, name)
+    text = with_code_lists(read_policy_text(path), path)
     author, reason = _said(visit, "author", "who wrote it"), visit.sent("reason") or "added"
     version = Registry(visit.state.ledger()).add(text, author=author, reason=reason, label=name)
     return _shown(version.reference)

@@ -20,6 +20,7 @@ from cloakwork.base.errors import CloakworkError, first_line
 from cloakwork.base.progress import silent
 from cloakwork.console.workplace import POLICY_ENDINGS, OutsideFolder, Workplace, read_policy_text
 from cloakwork.ledger.ledger import Ledger
+from cloakwork.policy.load import with_code_lists
 from cloakwork.report.failures import notes_of
 from cloakwork.report.html import templates_of
 
@@ -344,7 +345,7 @@ def policy_source(visit: Visit, name: str) -> PolicySource:
     if is_reference(name) and not name.lower().endswith(POLICY_ENDINGS):
         return PolicySource(Registry(visit.state.ledger()).get(name).text, name, None)
     path = policy_file(visit, name)
-    return PolicySource(read_policy_text(path), name, path)
+    return PolicySource(with_code_lists(read_policy_text(path), path), name, path)
 
 
 def policy_file(visit: Visit, name: str) -> Path:

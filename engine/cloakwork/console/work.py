@@ -10,8 +10,15 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from cloakwork import api
 from cloakwork.api import compare
 from cloakwork.authoring.advice import lint_dataset
+from cloakwork.authoring.answers import CHOICES, QUESTIONS, asked_request
 from cloakwork.authoring.sources import read_profile
-from cloakwork.authoring.suggestion import AUDIENCES, GOALS, SuggestionRequest
+from cloakwork.authoring.suggestion import (
+    AUDIENCES,
+    GOALS,
+    HARMS,
+    KNOWLEDGE,
+    SuggestionRequest,
+)
 from cloakwork.base.errors import PlanMoved
 from cloakwork.console.guard import REPORT_POLICY
 from cloakwork.console.visits import (
@@ -28,6 +35,7 @@ from cloakwork.console.visits import (
 from cloakwork.console.workplace import OutsideFolder, read_policy_text, write_text
 from cloakwork.plan.policies import parse_policy
 from cloakwork.policy.lint import lint
+from cloakwork.policy.load import with_code_lists
 from cloakwork.report.comparison import beside_lines, comparison_html, table_rows
 from cloakwork.report.failures import noting_remains
 from cloakwork.report.outcome import outcome
@@ -93,6 +101,9 @@ def suggest_form(visit: Visit) -> Response:
         audiences=AUDIENCES,
         goals=GOALS,
         reading=READING,
+        questions=QUESTIONS,
+        knowledge=KNOWLEDGE,
+        harms=HARMS,
     )
 
 
@@ -113,6 +124,7 @@ def suggest(visit: Visit) -> Response:
         columns=columns,
         said=said,
     )
+    request = asked_request(request, _answers_sent(visit), base=log.parent, label="public")
     name = visit.workplace.relative(out) or out.name
 
     def work(progress: JobProgress) -> JobResult:
@@ -134,11 +146,23 @@ def suggest(visit: Visit) -> Response:
     return visit.begin(f"Propose a policy for {visit.sent('log')}", work)
 
 
+def _answers_sent(visit: Visit) -> dict[str, object]:
+    """What the form says of who receives the release, and what else they hold."""
+    said: dict[str, object] = {"public": visit.sent("public"), "who": visit.sent("who") or None}
+    for name in ("knowledge", "harm"):
+        if value := visit.sent(name):
+            if value not in CHOICES[name]:
+                raise OutsideFolder(f"{name} is one of {', '.join(CHOICES[name])}")
+            said[name] = value
+    said["contract"] = visit.sent("contract") != "no"
+    return said
+
+
 def lint_log(visit: Visit) -> Response:
     """Advice on a saved policy that only its log can give."""
     name, log_name = visit.sent("file"), visit.sent("log")
     path, log = policy_file(visit, name), visit.workplace.existing_file(log_name)
-    text = read_policy_text(path)
+    text = with_code_lists(read_policy_text(path), path)
     policy = parse_policy(text, name)
 
     def work(progress: JobProgress) -> JobResult:

@@ -76,7 +76,7 @@ class AttackedLogs:
     @property
     def is_made_up(self) -> bool:
         """Whether the first release has new cases instead of those of the log, rewritten."""
-        return bool(self.opened) and _draws_cases(self.opened[0])
+        return bool(self.opened) and is_made_up(self.opened[0])
 
     @property
     def name_of_stand_ins(self) -> str:
@@ -126,7 +126,7 @@ class AttackedLogs:
     def _fitted_links(self, released: CodedLog, opened: OpenedLog) -> Links:
         self.reporter("comparing log and release")
         plan = opened.plan
-        links = Links(self.source, released, self.seed)
+        links = Links(self.source, released, self.seed, looked_for=self.most_targets)
         # Values that cases keep tell links apart, beside sequences and times.
         if kept := kept_attributes(self.source.log, released.log, plan):
             before, after = code_attributes([self.source, released], kept, ())
@@ -142,7 +142,7 @@ class AttackedLogs:
                 )
             if links.scales is not None:
                 links.rehearse = partial(rehearsed_times, plan, seed=self.seed)
-            if _draws_cases(opened):
+            if is_made_up(opened):
                 self.note(
                     "the cases of this release are made up, nobody's is in it: after it, a share "
                     f"is what is found beyond a control, {self.name_of_stand_ins}"
@@ -168,6 +168,7 @@ class Attacker(Protocol):
         ...
 
 
-def _draws_cases(opened: OpenedLog) -> bool:
+def is_made_up(opened: OpenedLog) -> bool:
+    """Whether its cases are new ones."""
     plan = opened.plan
     return plan is not None and any(step.lineage.generates for step in plan.steps)

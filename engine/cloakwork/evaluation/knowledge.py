@@ -254,7 +254,8 @@ def _found_after(
         return found
     attacked.reporter("looking for stand-ins in the release")
     stand_ins, chosen = attacked.stand_ins()
-    between = Links(stand_ins, released, attacked.seed)
+    most = attacked.most_targets
+    between = Links(stand_ins, released, attacked.seed, looked_for=most)
     between.fit()
     control = _chances(attacked, kinds, stand_ins, between, chosen)
     for kind in kinds:

@@ -136,7 +136,7 @@ class Links:
     ``scales`` and ``rehearse``: how far the plan moves times, and the times of a log under such
     noise, if they are known. ``kept_values``: attributes that cases keep, coded alike, of both
     logs: int64, shape (cases, attributes). ``times_are_drawn``: for every event anew, so that they
-    tell of no case whose it is.
+    tell of no case whose it is. ``looked_for``: at most so many cases decide how far times moved.
     """
 
     source: CodedLog
@@ -146,6 +146,7 @@ class Links:
     rehearse: Callable[[CodedLog], Ints | None] | None = None
     kept_values: tuple[Ints, Ints] | None = None
     times_are_drawn: bool = False
+    looked_for: int = _SIMULATED
     sharpness: float = field(init=False, default=1.0)
 
     def __post_init__(self) -> None:
@@ -179,7 +180,7 @@ class Links:
             self.scales, self.sharpness = Scales(self._span), 0.0
         elif self.has_times:
             if self.scales is None:
-                reverse = Links(self.released, self.source, self.seed)
+                reverse = Links(self.released, self.source, self.seed, looked_for=self.looked_for)
                 self.scales = self._most_likely([*self._sampled(), *reverse._sampled()])
             self.sharpness = self._calibrated(self.scales)
         if self.has_times or self.kept_values is not None:
@@ -240,14 +241,19 @@ class Links:
         if len(likely) > most:
             likely = likely[np.argpartition(-weights[likely], most)[:most]]
         # The logarithm of how likely each is under all cases of the source.
-        for case in likely.tolist():
-            if case not in self._claims:
-                prior, times = self._terms_of(case)
-                self._claims[case] = _log_of_sum(prior + self.sharpness * times)
-        claims = np.array([self._claims[case] for case in likely.tolist()])
+        claims = np.array([self._claim_on(case) for case in likely.tolist()])
         shared = weights[likely] - claims
         weights -= claims.mean()
         weights[likely] = shared
+
+    def _claim_on(self, case: int) -> float:
+        # Where neither times nor values tell cases apart, those of a sequence are alike.
+        if self.times_are_drawn and self.kept_values is None:
+            case = int(self.released.cases_of[self.released.variant[case]][0])
+        if case not in self._claims:
+            prior, times = self._terms_of(case)
+            self._claims[case] = _log_of_sum(prior + self.sharpness * times)
+        return self._claims[case]
 
     def _agreement(self, released: Ints, source: Ints | int) -> Floats | float:
         """How much likelier the values that cases keep make each pair, as logarithms."""
@@ -349,7 +355,8 @@ class Links:
         return np.concatenate(ours), np.concatenate(theirs)
 
     def _sampled(self) -> list[list[PossibleCases]]:
-        chosen = np.random.default_rng(self.seed).permutation(self.source.cases)[:_FITTED]
+        number = min(_FITTED, self.looked_for)
+        chosen = np.random.default_rng(self.seed).permutation(self.source.cases)[:number]
         return [self.candidates(int(case)) for case in chosen]
 
     def _most_likely(self, sample: Sequence[Sequence[PossibleCases]]) -> Scales:
@@ -392,6 +399,7 @@ class Links:
         trial = Links(self.source, replace(changed, times=times), self.seed, scales)
         trial.note_origins()
         number = _SIMULATED if self.source.cases <= _MANY else _SIMULATED // 8
+        number = min(number, self.looked_for)
         chosen = noise.permutation(self.source.cases)[:number].tolist()
         # Bisection on logarithms: the sharper the likelihood, the more is claimed.
         low, high = np.log(_SHARPNESS[0]), np.log(_SHARPNESS[1])

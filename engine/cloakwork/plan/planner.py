@@ -15,8 +15,7 @@ from cloakwork.plan.derive import derive
 from cloakwork.plan.model import Catalogue, Claim, Draft, Pass, Plan
 from cloakwork.plan.passes import PASSES
 from cloakwork.plan.policies import parse_policy
-from cloakwork.policy.document import read_text
-from cloakwork.policy.load import digest, placed_causes
+from cloakwork.policy.load import digest, placed_causes, read_policy_text
 from cloakwork.policy.model import Policy, describe_version
 
 
@@ -24,7 +23,7 @@ def plan_file(
     path: str | Path, *, profile: Profile | None = None, window: str | None = None
 ) -> Plan:
     """``plan_text`` for a policy's file."""
-    return plan_text(read_text(Path(path)), str(path), profile=profile, window=window)
+    return plan_text(read_policy_text(Path(path)), str(path), profile=profile, window=window)
 
 
 def plan_text(

@@ -9,14 +9,18 @@ policy.yaml:1:1: metadata is missing
 policy.yaml:1:1: spec is missing
 """
 
+import csv
 import hashlib
+import io
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal
 
 from pydantic import ValidationError
+from yaml import MappingNode, Node
 
 from cloakwork.base.errors import Cause, FileProblem, PolicyError
 from cloakwork.policy.document import (
@@ -24,10 +28,15 @@ from cloakwork.policy.document import (
     Fault,
     ShapeError,
     Steps,
+    UnreadableText,
+    compose_yaml,
     did_you_mean,
     dotted_path,
+    in_quotes,
     read_document,
     read_text,
+    shown_value,
+    start_of,
 )
 from cloakwork.policy.model import Policy
 from cloakwork.policy.semantics import Vocabulary, semantic_faults
@@ -36,7 +45,146 @@ from cloakwork.policy.validation_messages import translate_errors
 
 def load_policy(path: str | Path, vocabulary: Vocabulary) -> Policy:
     """Read a policy file; raises PolicyError with every fault found."""
-    return parse_policy(read_text(Path(path)), str(path), vocabulary)
+    return parse_policy(read_policy_text(Path(path)), str(path), vocabulary)
+
+
+def read_policy_text(path: Path) -> str:
+    """A policy's text, with the values of its code lists in place of their names."""
+    return with_code_lists(read_text(path), path)
+
+
+def with_code_lists(text: str, path: Path) -> str:
+    """The text of a policy at ``path``, in which values stand in place of ``{file: codes.csv,
+    column: code}``, on the same line: from then on they are the policy's own, and its digest covers
+    them. Files lie beside the policy, or below. Raises PolicyError where one cannot be read.
+    """
+    if "file" not in text:
+        return text
+    try:
+        root = compose_yaml(text)
+    except UnreadableText:
+        return text  # whoever parses it says why
+    named = dict(_code_lists_in(root))
+    # From the end, so that places before stay where they are.
+    for start in sorted(named, reverse=True):
+        node, steps = named[start]
+        try:
+            values = _values_of(node, steps, path.parent)
+        except UnreadableList as error:
+            where = f"{dotted_path(steps)}: {error}"
+            raise PolicyError([FileProblem(str(path), where, *start_of(node))]) from None
+        stop = node.end_mark.index
+        before = text[start:stop]
+        # As many lines as before, so that errors name the right ones; a block ends in an indent.
+        indent = "" if node.flow_style else before[before.rfind("\n") + 1 :].strip("\n")
+        indent = indent if not indent.strip() else ""
+        lines = "\n" * before.count("\n")
+        text = text[:start] + f"[{', '.join(values)}]" + lines + indent + text[stop:]
+    return text
+
+
+def _code_lists_in(root: Node | None) -> Iterator[tuple[int, tuple[MappingNode, Steps]]]:
+    """Where domains and ranges are mappings: by the place where these begin."""
+    for name, rule in _entries(_entry(_entry(root, "spec"), "attributes")):
+        for key, value in _entries(rule):
+            if key in ("domain", "range") and isinstance(value, MappingNode):
+                yield value.start_mark.index, (value, ("spec", "attributes", name, key))
+
+
+def _entries(node: Node | None) -> list[tuple[str, Node]]:
+    pairs = node.value if isinstance(node, MappingNode) else []
+    return [(key.value, value) for key, value in pairs if isinstance(key.value, str)]
+
+
+def _entry(node: Node | None, name: str) -> Node | None:
+    return dict(_entries(node)).get(name)
+
+
+_KEYS: Final[dict[str, set[str]]] = {
+    "domain": {"file", "column", "type"},
+    "range": {"file", "column", "row", "low", "high"},
+}
+_NUMBER: Final = re.compile(r"-?\d{1,30}(\.\d{1,30})?")
+
+
+class UnreadableList(Exception):
+    """A code list, or a data dictionary, that cannot be read as it is named."""
+
+
+def _values_of(node: MappingNode, steps: Steps, base: Path) -> list[str]:
+    """The values that a reference to a file stands for, as YAML."""
+    name, kind = str(steps[-2]), str(steps[-1])
+    said = {key: value.value for key, value in _entries(node)}
+    if set(said) - _KEYS[kind] or len(said) != len(node.value) or "file" not in said:
+        known = ", ".join(sorted(_KEYS[kind]))
+        raise UnreadableList(f"is a list, or a mapping of {known}; file is needed")
+    if not all(isinstance(each, str) for each in said.values()):
+        raise UnreadableList("file, column and the rest are single words or texts")
+    column = said.get("column", "name")
+    if kind == "domain":
+        found = code_list(base, said["file"], column)
+        if said.get("type", "text") == "text":
+            return [in_quotes(value) for value in found]
+    else:
+        rows, wanted = _table(base, said["file"]), said.get("row", name)
+        row = next((each for each in rows if _cell(each, column) == wanted), None)
+        if row is None:
+            raise UnreadableList(f"no row of the file has '{wanted}' as its {column}")
+        found = [_cell(row, said.get(end, usual)) for end, usual in _ENDS]
+    bad = next((value for value in found if not _NUMBER.fullmatch(value)), None)
+    if bad is not None and kind == "domain":
+        raise UnreadableList(f"column '{column}' holds what is no number")
+    return [value if _NUMBER.fullmatch(value) else in_quotes(value) for value in found]
+
+
+_ENDS: Final = (("low", "min"), ("high", "max"))
+
+
+def _cell(row: dict[str, str], column: str) -> str:
+    if column not in row:
+        known = ", ".join(list(row)[:10])
+        raise UnreadableList(f"the file has no column '{column}', but {known}")
+    return row[column].strip()
+
+
+def code_list(base: Path, file: str, column: str) -> list[str]:
+    """The distinct values of a column of a table in ``base``, in its order; raises UnreadableList
+    as ``_table`` does, and where there is no such column or value.
+    """
+    found = dict.fromkeys(_cell(row, column) for row in _table(base, file))
+    found.pop("", None)
+    if not found:
+        raise UnreadableList(f"column '{column}' of {file} holds no value")
+    return list(found)
+
+
+def _table(base: Path, file: str) -> list[dict[str, str]]:
+    """The rows of a code list or a data dictionary: CSV with a header, UTF-8, of at most 1 MiB,
+    separated by commas, semicolons or tabs; in ``base``, or below. Raises UnreadableList.
+    """
+    path = base / file
+    try:
+        is_inside = path.resolve().is_relative_to(base.resolve())
+    except (OSError, ValueError, RuntimeError):
+        is_inside = False
+    if not is_inside:
+        raise UnreadableList(f"{shown_value(file)} does not lie beside this file, or below")
+    try:
+        text = read_text(path)
+        first = text.partition("\n")[0]
+        separator = max(",;\t", key=first.count)
+        header, *rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    except PolicyError as error:
+        fault = error.problems[0]
+        where = "" if fault.line is None else f" line {fault.line}:"
+        raise UnreadableList(f"{file}:{where} {fault.message.partition(';')[0]}") from None
+    except (csv.Error, ValueError) as error:
+        raise UnreadableList(f"{file} is no table with a header ({error})") from None
+    return [
+        {name.strip(): value for name, value in zip(header, row, strict=False)}
+        for row in rows
+        if len(row) == len(header)
+    ] or [dict.fromkeys(map(str.strip, header), "")]
 
 
 def parse_policy(text: str, path: str, vocabulary: Vocabulary) -> Policy:

@@ -83,6 +83,21 @@ def distributions(
     return np.asarray(share / share.sum(axis=1, keepdims=True))
 
 
+def last_that_stands_out(noisy: Floats, sigma: float) -> int:
+    """The last bin from which on some bins next to each other add up to more than noise of
+    ``sigma`` alone would; the last one of all where none do. ``noisy``: shape (bins,).
+    """
+    bins = len(noisy)
+    sums = np.concatenate([[0.0], np.cumsum(noisy)])
+    # About the largest of as many normal numbers as there are runs of bins that are looked at.
+    believed = max(BELIEVED, math.sqrt(2 * math.log(bins * bins.bit_length())))
+    found = []
+    for width in (1 << level for level in range(bins.bit_length())):
+        error = sigma * math.sqrt(width)
+        found += np.flatnonzero(sums[width:] - sums[:-width] > believed * error).tolist()
+    return max(found, default=bins - 1)
+
+
 def _left_part(
     found: Floats,
     known: Floats,

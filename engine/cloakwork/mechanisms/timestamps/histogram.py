@@ -31,6 +31,7 @@ from cloakwork.mechanisms.timestamps.drawing import (
     TOLERANCE,
     ManyDraws,
     distributions,
+    last_that_stands_out,
     meet_totals,
     moved_by_weeks,
     start_steps,
@@ -273,7 +274,19 @@ class ModelledTimes:
         _, size = np.unique(self.cases.case_of[self.followers], return_counts=True)
         weight = size / np.sqrt(size)
         mass = np.bincount(np.zeros_like(size), weights=weight, minlength=1).astype(np.float64)
-        return distributions(noisy[None, :], self._sigma("gaps"), mass, tolerance=MIXED)
+        # Far beyond the gaps that stand out, noise alone would make some, each longer than a case.
+        sigma = self._sigma("gaps")
+        some = self._reached(noisy, sigma)
+        found = distributions(noisy[None, :some], sigma, mass, tolerance=MIXED)
+        return np.pad(found, [(0, 0), (0, len(bins) - some)])
+
+    def _reached(self, noisy: Floats, sigma: float) -> int:
+        """How many bins hold anything. On made-up cases none are left out: there it cut off more of
+        what is real than of noise.
+        """
+        if not self.params.is_given_flow:
+            return len(noisy)
+        return min(last_that_stands_out(noisy, sigma) + REACH + 1, len(noisy))
 
     def _gap_table(
         self,
@@ -356,8 +369,12 @@ class ModelledTimes:
         it, as its own gaps add up, as far as such sums were right for all cases in the table
         before.
         """
-        bins = tables[0].shape[1]
         sigma = self._sigma("totals")
+        # Far beyond the durations that stand out, noise alone would make some.
+        all_bins = tables[0].shape[1]
+        bins = self._reached(tables[0][0], sigma)
+        tables = [table[:, :bins] for table in tables]
+        place = np.minimum(place, bins - 1)
 
         def shrunk(
             noisy: Floats,
@@ -375,7 +392,7 @@ class ModelledTimes:
                 DIFFERS["totals"],
             )
 
-        # Far beyond what any case's gaps add up to, noise alone would make durations.
+        # Nor does any last much longer than what a case's gaps add up to.
         within = np.arange(bins) <= place.max() + REACH
         even = np.where(within, EVEN / within.sum(), NEVER)
         seen = (1 - EVEN) * np.bincount(place, minlength=bins) / len(place) + even
@@ -392,7 +409,7 @@ class ModelledTimes:
             noise = HIDDEN * sigma / (np.bincount(row) * _THIRD)
             hidden = (noise / (1 + noise))[:, None]
             shape = shrunk(noisy, row, hidden * sums + (1 - hidden) * shape[parent])
-        return shape
+        return np.pad(shape, [(0, 0), (0, all_bins - bins)])
 
     def _draw_starts(self) -> Ints:
         """The start of each case that has events."""
