@@ -2,14 +2,21 @@
 answer for, and to a budget that is used up.
 """
 
+import contextlib
 import json
+import os
+import pty
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from conftest import Said, in_long_form
+from cloakwork.api import load_policy
+from cloakwork.authoring.answers import QUESTIONS
+from conftest import EXAMPLES, Said, in_long_form
 from walk.steps import PURPOSE, REAL, SHIPPED, WalkedLog, require, with_windows
 
 Cloakwork = Callable[..., Said]
@@ -137,3 +144,52 @@ def _received(version: str, author: Desk, recipient: Desk) -> None:
         "verify", "release.zip", "--public-key", author.public_key,
         "--expect", "policy=another@1.0.0", code=5,
     )  # fmt: skip
+
+
+def test_questions_at_a_terminal(tmp_path, monkeypatch):
+    """Each is asked once; the answers stand in the policy, and so does a form that was taken."""
+    monkeypatch.setenv("CLOAKWORK_LEDGER", str(tmp_path / "ledger.db"))
+    out = tmp_path / "policy.yaml"
+    command = ["policy", "suggest", EXAMPLES / "hospital.xes.gz", "--out", out]
+    answers = ["share", "y", "records", "grave", 'Waits "in" # wards', "", "whole-log-dp"]
+    screen = at_terminal(command, answers)
+    for question in QUESTIONS.values():
+        assert screen.count(question.split(":")[0]) == 1
+    assert "records of the same people" in out.read_text("utf-8")
+    read = load_policy(out)
+    assert read.metadata.purpose == 'Waits "in" # wards'
+    assert read.metadata.suggested is not None
+    assert (read.metadata.suggested.chosen, read.metadata.suggested.instead_of) == (
+        "whole-log-dp",
+        "k-anonymity",
+    )
+    assert read.spec.assume.risk_threshold == 0.05
+
+
+def test_yes_asks_nothing_at_a_terminal(tmp_path, monkeypatch):
+    """It takes the defaults."""
+    monkeypatch.setenv("CLOAKWORK_LEDGER", str(tmp_path / "ledger.db"))
+    out = tmp_path / "policy.yaml"
+    command = ["policy", "suggest", EXAMPLES / "hospital.xes.gz", "--yes", "--quick", "--out", out]
+    screen = at_terminal(command, [])
+    assert not any(question in screen for question in QUESTIONS.values())
+    assert load_policy(out).spec.assume.risk_threshold == 0.09
+
+
+def at_terminal(command: list[object], answers: list[str]) -> str:
+    """What a pseudo-terminal shows of a command that must succeed."""
+    ours, theirs = pty.openpty()
+    code = "import sys; from cloakwork.cli import main; sys.exit(main(sys.argv[1:]))"
+    words = [sys.executable, "-c", code, *map(str, command)]
+    with subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        os.write(ours, "".join(f"{each}\n" for each in answers).encode())
+        shown = b""
+        # Linux ends a terminal that nobody holds any more by an error.
+        with contextlib.suppress(OSError):
+            while part := os.read(ours, 4096):
+                shown += part
+    os.close(ours)
+    said = shown.decode().replace("\r\n", "\n")
+    assert process.returncode == 0, said
+    return said

@@ -16,6 +16,7 @@ from cloakwork.mechanisms.timestamps.bins import Clock, LogBins
 from cloakwork.mechanisms.timestamps.drawing import (
     ManyDraws,
     distributions,
+    last_that_stands_out,
     meet_totals,
 )
 from cloakwork.mechanisms.timestamps.hours import LONGER, at_usual_hours
@@ -32,6 +33,17 @@ def test_without_noise_the_histogram_comes_out():
     flat = np.full((1, 7), 1 / 7)
     found = distributions(cells, 1e-6, cells.sum(axis=1), flat)
     assert found == pytest.approx(cells / 100, abs=1e-6)
+
+
+def test_what_stands_out_ends_where_noise_begins():
+    """Also where many bins stand out together and none by itself."""
+    noise = np.random.default_rng(0).normal(size=64)
+    found = [0.0] * 64
+    found[20] = 8.0
+    assert last_that_stands_out(noise + found, 1.0) == 20
+    found[30:46] = [2.0] * 16
+    assert 20 < last_that_stands_out(noise + found, 1.0) <= 45
+    assert last_that_stands_out(noise, 1.0) == 63
 
 
 def test_in_noise_alone_what_is_expected_comes_out():

@@ -281,10 +281,10 @@ class ModelledTimes:
         return np.pad(found, [(0, 0), (0, len(bins) - some)])
 
     def _reached(self, noisy: Floats, sigma: float) -> int:
-        """How many bins hold anything. On made-up cases none are left out: there it cut off more of
-        what is real than of noise.
+        """How many bins hold anything. None are left out where the longest gap is declared, or
+        cases are made up: there more of what is real was cut off than of noise.
         """
-        if not self.params.is_given_flow:
+        if self.params.longest_gap is not None or not self.params.is_given_flow:
             return len(noisy)
         return min(last_that_stands_out(noisy, sigma) + REACH + 1, len(noisy))
 
