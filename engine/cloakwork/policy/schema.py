@@ -49,6 +49,10 @@ def policy_schema() -> dict[str, Any]:
     generated = Policy.model_json_schema(by_alias=True, mode="validation")
     for (model, name), description in _BORROWED.items():
         generated["$defs"][model]["properties"][name]["description"] = description
+    # A policy's file may name another one for these; its text is put in before it is checked.
+    attribute = generated["$defs"]["AttributeRule"]["properties"]
+    for name in ("domain", "range"):
+        attribute[name]["anyOf"].append({"type": "object", "required": ["file"]})
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "urn:cloakwork:privacy-policy:v1",
