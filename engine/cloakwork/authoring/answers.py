@@ -179,7 +179,7 @@ def read_answers(path: Path) -> dict[str, JsonValue]:
 
 
 def _read(path: Path) -> Document:
-    document = read_document(read_text(path), str(path))
+    document = read_document(read_text(path), str(path), is_policy=False)
     if document.faults:
         fault = document.faults[0]
         raise PolicyError([FileProblem(str(path), fault.message, *fault.place)])

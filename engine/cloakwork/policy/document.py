@@ -334,9 +334,9 @@ def _unreadable_file(path: Path, message: str) -> PolicyError:
     return PolicyError([FileProblem(str(path), message)])
 
 
-def read_document(text: str, path: str) -> Document:
+def read_document(text: str, path: str, *, is_policy: bool = True) -> Document:
     """Read YAML text; raises PolicyError when nothing sensible can be read, otherwise collects
-    faults in the Document.
+    faults in the Document. ``is_policy``: whether it must have the parts of one.
     """
     # Checked here as well, for not every text comes from a file.
     if len(text.encode("utf-8", "surrogatepass")) > LARGEST_FILE:
@@ -359,7 +359,7 @@ def read_document(text: str, path: str) -> Document:
         raise PolicyError(
             [FileProblem(path, "is empty; 'cloakwork policy init' writes a starter", 1, 1)]
         )
-    if not isinstance(content, dict) or not content.keys() & _PARTS:
+    if not isinstance(content, dict) or (is_policy and not content.keys() & _PARTS):
         # What is no policy may be a log: nothing of it is shown.
         is_shape = isinstance(content, dict | list)
         found = kind_of(content) if is_shape else "a text"
