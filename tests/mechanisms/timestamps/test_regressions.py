@@ -295,9 +295,9 @@ def test_the_gradient_is_that_of_the_likelihood(kind):
     weights, direction = np.random.default_rng(1).normal(size=(2, size))
     (factors,) = model.gradient(weights, cases, 0)
     rows = rows_of(factors, 3)
-    step = 3e-4 * direction
-    slope = (likelihood(weights + step) - likelihood(weights - step)) / 6e-4
-    assert np.allclose(rows[:2] @ direction, slope, rtol=1e-5)
+    step = 1e-4 * direction
+    slope = (likelihood(weights + step) - likelihood(weights - step)) / 2e-4
+    assert np.allclose(rows[:2] @ direction, slope, rtol=1e-4)
     assert not rows[2].any()
 
 
