@@ -123,7 +123,14 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Answers]:
         found.append((clip, dict(zip(keys, true.sums.tolist(), strict=True))))
         return Sums(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
-    def select(self: Any, query: Any, noise: Any, least: int, clip: Clip = vectors.ONE) -> Selected:
+    def select(
+        self: Any,
+        query: Any,
+        noise: Any,
+        least: int,
+        clip: Clip = vectors.ONE,
+        **_: Any,
+    ) -> Selected:
         sums(self, query, clip)
         cases = self._Kernel__max_cases
         delta = selection_event(noise.selection_delta(least, clip, cases))
