@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
+from pydantic import JsonValue
 
 from cloakwork.authoring.advice import lint_input, lint_log
 from cloakwork.authoring.registry import (
@@ -18,9 +19,10 @@ from cloakwork.authoring.sources import PolicySource, policy_source
 from cloakwork.base.errors import CloakworkError, FileProblem, LogError, PolicyError
 from cloakwork.base.progress import Reporter, heard_by, silent
 from cloakwork.engines.base import Engine
+from cloakwork.engines.memory import in_memory
 from cloakwork.evaluation.notes import TimeHints
 from cloakwork.evaluation.risk_figures import RiskReport
-from cloakwork.evaluation.utility import KeptUtility
+from cloakwork.evaluation.utility import ATTACKED, MOST_ATTACKED, KeptUtility
 from cloakwork.ledger.ledger import BudgetForecast, Ledger
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.formats import read_log
@@ -44,7 +46,7 @@ from cloakwork.report.model import Audience
 from cloakwork.report.model import Format as ReportFormat
 from cloakwork.report.render import internal_files, render, render_pdf
 from cloakwork.report.risk import read_risk
-from cloakwork.report.texts import open_window_line, warning_lines
+from cloakwork.report.texts import FOUND, open_window_line, warning_lines
 from cloakwork.run.prepare import required_attributes
 from cloakwork.run.profile import measure
 from cloakwork.run.reading import AttributesLeft, SparkTable, choice_for, read_under
@@ -262,7 +264,7 @@ def preview(
     columns: dict[str, str] | None = None,
 ) -> tuple[StepRecord, ...]:
     """What ``plan`` would change in ``log``: figures of the raw log, one record a step that has
-    some.
+    some; where no claim rests on noise, one more, ``FOUND``, of who is found in the release.
 
     Internal: never publish them. Empty, and the log is not read, where the plan's claims leave
     nothing to look at. What a search finds is kept for ``apply``.
@@ -273,7 +275,20 @@ def preview(
     chosen = choice_for(None, log, plan, columns, required_attributes(plan), reporter)
     searches = SearchCache.of_user()
     run = Run(plan=plan, engine=chosen.engine, reporter=reporter, searches=searches)
-    return run.preview(chosen.source)
+    records = run.preview(chosen.source)
+    # Whatever was noised may not be looked at before a choice; what is counted may.
+    if any(claim.cost is not None for claim in plan.claims):
+        return records
+    if not isinstance(chosen.source, EventLog) or chosen.source.events.height > MOST_ATTACKED:
+        return records
+    from cloakwork.evaluation.knowledge import findable  # scipy loads where it is used
+
+    source, released = map(in_memory, run.trial(chosen.source))
+    found = findable(source, released, plan, targets=ATTACKED, reporter=reporter)
+    figures: dict[str, JsonValue] = {
+        each.name: each.after.model_dump() for each in found if each.after is not None
+    }
+    return (*records, StepRecord(FOUND, 0.0, figures))
 
 
 def advice_on_log(
@@ -362,6 +377,7 @@ def risk(
     seed: int = 1,
     membership: int = 0,
     employees: str | None = None,
+    threshold: float | None = None,
     reporter: Reporter = silent,
 ) -> RiskReport:
     """Attack ``original``, and a release of it: how often does somebody who knows a little about a
@@ -378,8 +394,10 @@ def risk(
     ``original`` to make by the plan of ``released``, else of ``policy``, for an attack on who is in
     the log; 0: none, else at least 20. ``employees``: the attribute of events that names who
     performed them, to bound what is told of these; by default the one that the policy protects.
-    Shares lie between 0 and 1, bounds hold at 95 %. The figures
-    are internal. Nothing is linked with a release without events, and a note says so. Raises
+    ``threshold``: the largest share of cases that may be found, what finds more is marked; by
+    default ``assume.risk_threshold`` of the policy. Shares lie between 0 and 1, bounds hold at
+    95 %. The figures are internal. Nothing is linked with a release without events, and a note says
+    so. Raises
     LogError for what is no log, and for an ``original`` or ``control`` without events.
     """
     from cloakwork.evaluation.risk import attack_logs  # scipy loads where it is used
@@ -407,6 +425,8 @@ def risk(
     if employees is None and under is not None:
         protected = (under.facts().employees, *(goal.employees for goal in under.goals()))
         employees = next((name for name in protected if name is not None), None)
+    if threshold is None and under is not None:
+        threshold = under.spec.assume.risk_threshold
     return attack_logs(
         first,
         releases,
@@ -417,6 +437,7 @@ def risk(
         seed=seed,
         reporter=reporter,
         employees=employees,
+        threshold=threshold,
     )
 
 

@@ -314,6 +314,13 @@ def _options(pairs: tuple[str, ...]) -> dict[str, Any]:
     help="Bound what is told of employees, whom this attribute of events names, such as "
     "org:resource; by default those that the policy protects.",
 )
+@click.option(
+    "--threshold",
+    type=click.FloatRange(min=0, max=1, min_open=True),
+    metavar="SHARE",
+    help="The largest share of cases that may be found, such as .09: what finds more is marked; by "
+    "default assume.risk_threshold of the policy.",
+)
 @click.option("--plot", type=PATH, help="Draw that attack beside the claim here (SVG).")
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
 @click.option("--html", type=PATH, help="Write all attacks, with drawings, to this file.")
@@ -331,6 +338,7 @@ def risk(
     targets: int,
     membership: int | None,
     employees: str | None,
+    threshold: float | None,
     plot: Path | None,
     seed: int,
     html: Path | None,
@@ -375,6 +383,7 @@ def risk(
             seed=seed,
             membership=membership or 0,
             employees=employees,
+            threshold=threshold,
             reporter=reporter,
         )
     if html is not None:

@@ -4,13 +4,18 @@ A kind of knowledge says which cases of a log fit best what is known of a target
 more line in ``KINDS``.
 """
 
+import math
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
 from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.progress import Reporter, silent
 from cloakwork.evaluation.attacked import AttackedLogs
 from cloakwork.evaluation.bounds import excess, share_of
 from cloakwork.evaluation.coded import (
@@ -20,9 +25,21 @@ from cloakwork.evaluation.coded import (
     CodedAttributes,
     CodedLog,
     code_attributes,
+    code_logs,
 )
 from cloakwork.evaluation.links import Links, Moved
 from cloakwork.evaluation.risk_figures import Attack, GroupSizes, Share
+from cloakwork.log.eventlog import EventLog
+from cloakwork.plan.model import Plan
+from cloakwork.run.reading import OpenedLog
+
+KNOWN: Final = ("sequence", "timed-events-3", "sequence-times")
+"""What somebody knows of a case where few kinds are looked at: its activities in order; three of
+its events with their times to the hour; both, with all times.
+"""
+
+_UNUSUAL: Final = 0.05
+"""Of the cases, the share that is looked at apart."""
 
 FARTHEST: Final = 10**18
 """Microseconds that a known event is taken to be away where no event is left for it: more than any
@@ -199,6 +216,89 @@ def found_in_release(attacked: AttackedLogs, names: Collection[str]) -> dict[str
     has_times = attacked.source.times is not None and released.times is not None
     kinds = [each for each in KINDS if each.name in names and each.is_known(own, times=has_times)]
     return _found_after(attacked, released, kinds)
+
+
+def findable(
+    source: EventLog,
+    released: EventLog,
+    plan: Plan,
+    *,
+    targets: int,
+    reporter: Reporter = silent,
+) -> tuple[Attack, ...]:
+    """What share of the cases of ``source`` somebody finds in ``released``, by what he knows
+    (``KNOWN``), as ``after``; of ``targets`` of them at random. Nothing without events.
+
+    Figures of the raw log: internal.
+    """
+    if not (source.events.height and released.events.height):
+        return ()
+    coded, made = code_logs(source, released)
+    attacked = AttackedLogs(
+        source=coded,
+        releases=[made],
+        opened=[OpenedLog(released, "the release", plan)],
+        control=None,
+        most_targets=targets,
+        seed=0,
+        reporter=reporter,
+        notes=[],
+    )
+    found = found_in_release(attacked, KNOWN)
+    words = {kind.name: kind.knows for kind in KINDS}
+    return tuple(
+        Attack(name=f"linking/{name}", knows=words[name], before=None, after=share)
+        for name, share in found.items()
+    )
+
+
+def most_unusual(attacked: AttackedLogs) -> Iterator[Attack]:
+    """Linking of the most unusual cases alone, by ``KNOWN``: those whose sequences are the least
+    likely where each activity follows the one before as often as it does in the log.
+    """
+    source, released = attacked.source, attacked.released
+    apart = copy(attacked)
+    apart.targets = _least_likely(attacked)
+    (own,) = code_attributes([source], (), ())
+    kinds = [
+        kind
+        for kind in KINDS
+        if kind.name in KNOWN and kind.is_known(own, times=source.times is not None)
+    ]
+    attacked.reporter("looking for the most unusual cases")
+    sizes = _own_sizes(source, apart.targets, kinds, own, attacked.seed)
+    after: dict[str, Share] = {}
+    if released is not None:
+        after = _found_after(apart, released, kinds)
+    for kind in kinds:
+        yield Attack(
+            name=f"unusual/{kind.name}",
+            knows=kind.knows,
+            before=share_of((1 / sizes[kind.name]).tolist(), census=False),
+            after=after.get(kind.name),
+            control=attacked.name_of_stand_ins if attacked.is_made_up else None,
+        )
+
+
+def _least_likely(attacked: AttackedLogs) -> Ints:
+    """The most unusual cases, of more than are looked for so many at random: rows, ascending."""
+    log = attacked.source
+    # Before the first activity, and after the last one, there is none: codes of their own.
+    start, end = len(log.alphabet), len(log.alphabet) + 1
+    steps = [list(pairwise((start, *sequence, end))) for sequence in log.sequences]
+    times, left = Counter[tuple[int, int]](), Counter[int]()
+    for pairs, cases in zip(steps, log.sizes.tolist(), strict=True):
+        for pair in pairs:
+            times[pair] += cases
+            left[pair[0]] += cases
+    likely = [sum(math.log(times[pair] / left[pair[0]]) for pair in pairs) for pairs in steps]
+    number = math.ceil(_UNUSUAL * log.cases)
+    # Cases that are as likely as each other come in random order.
+    draws = np.random.default_rng([attacked.seed, 5])
+    shuffled = draws.permutation(log.cases)
+    order = np.argsort(np.array(likely)[log.variant[shuffled]], kind="stable")
+    chosen = draws.permutation(shuffled[order][:number])
+    return np.sort(chosen[: attacked.most_targets])
 
 
 def _own_sizes(

@@ -13,7 +13,7 @@ from cloakwork.evaluation.attacked import AttackedLogs, Attacker
 from cloakwork.evaluation.bounds import share_of
 from cloakwork.evaluation.coded import code_logs
 from cloakwork.evaluation.employees import employee_bounds
-from cloakwork.evaluation.knowledge import who_is_found
+from cloakwork.evaluation.knowledge import most_unusual, who_is_found
 from cloakwork.evaluation.links import Links
 from cloakwork.evaluation.membership import attack_by_plan
 from cloakwork.evaluation.risk_figures import Attack, RiskReport
@@ -35,11 +35,13 @@ def attack_logs(
     membership: int = 0,
     plan: Plan | None = None,
     employees: str | None = None,
+    threshold: float | None = None,
 ) -> RiskReport:
     """Attack ``original`` and at most two releases of it by all of ``ATTACKS``; ``control``: cases
     of the same process that are not in it. ``membership``: how many releases of random halves to
     make by ``plan`` for an attack on who is in the log; 0: none. ``employees``: the attribute of
-    events that names who performed them, to bound what is told of these.
+    events that names who performed them, to bound what is told of these. ``threshold``: the
+    largest share of cases that may be found.
 
     Nothing is linked with a release without events, and a note says so. Raises LogError for an
     ``original`` or ``control`` without events.
@@ -97,6 +99,7 @@ def attack_logs(
         attacks=tuple(found),
         membership=members,
         employees=of_employees,
+        threshold=threshold,
         notes=tuple(attacked.notes),
     )
 
@@ -133,5 +136,10 @@ def linking_releases(attacked: AttackedLogs) -> Iterator[Attack]:
     )
 
 
-ATTACKS: Final[tuple[Attacker, ...]] = (who_is_found, article_29, linking_releases)
+ATTACKS: Final[tuple[Attacker, ...]] = (
+    who_is_found,
+    most_unusual,
+    article_29,
+    linking_releases,
+)
 """In the order of the report. What an attack needs of the logs is in ``AttackedLogs``."""

@@ -1,6 +1,7 @@
 """What attacks on a log and its release found: figures of the raw log, never to be published."""
 
 import math
+from collections.abc import Iterable
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, computed_field, model_validator
@@ -28,6 +29,8 @@ _CHOSEN: Final = (
     "linking/sequence-times",
     "linking/case-attributes",
     "linking/event-attributes",
+    "unusual/timed-events-3",
+    "unusual/sequence-times",
     "linking-releases",
     "singling-out",
     "linkability",
@@ -85,6 +88,7 @@ class Attack(Frozen):
             "uniqueness": f"(alone) {self.knows}",
             "singling-out": "(singled out) 3 columns of a released case",
             "linkability": "(joined) its sequence, and the rest apart from it",
+            "unusual": f"(5 % most unusual) {self.knows}",
             "inference": f"(inferred) all but {name}: what is its {name}?",
             "linking-releases": "(two releases) its case in one of them",
         }
@@ -230,7 +234,8 @@ class RiskReport(Frozen):
 
     ``release``: the id that the attacked release's statement states, which nothing here verifies;
     None where a log alone was attacked. ``membership``: None where that was not attacked.
-    ``employees``: None where nobody said which attribute names them.
+    ``employees``: None where nobody said which attribute names them. ``threshold``: the largest
+    share of cases that may be found, as the policy assumes it; None where nobody said one.
     """
 
     format: Literal["cloakwork/risk/v1"] = RISK_FORMAT
@@ -244,7 +249,13 @@ class RiskReport(Frozen):
     attacks: tuple[Attack, ...]
     membership: MembershipFigures | None = None
     employees: Annotated[EmployeeBounds | None, Field(exclude_if=lambda each: each is None)] = None
+    threshold: Annotated[float | None, Field(exclude_if=lambda each: each is None)] = None
     notes: tuple[str, ...]
+
+    @property
+    def above(self) -> tuple[Attack, ...]:
+        """The attacks that find more cases in the release than may be found, the worst first."""
+        return above_threshold(self.attacks, self.threshold)
 
     @property
     def chosen(self) -> tuple[Attack, ...]:
@@ -264,6 +275,19 @@ class RiskReport(Frozen):
             if attack.name == name:
                 return attack
         raise KeyError(name)
+
+
+def above_threshold(attacks: Iterable[Attack], threshold: float | None) -> tuple[Attack, ...]:
+    """The attacks ``linking/*`` that find a larger share of the cases in a release, the worst
+    first.
+    """
+    found = [
+        (attack.after.share, attack)
+        for attack in attacks
+        if attack.name.startswith("linking/") and attack.after is not None
+    ]
+    found.sort(key=lambda each: -each[0])
+    return tuple(each for share, each in found if threshold is not None and share > threshold)
 
 
 def _proven(share: Share | None) -> float:

@@ -33,6 +33,7 @@ from cloakwork.evaluation.control_flow import (
 from cloakwork.evaluation.discovery import Discovery, evaluate_in_subprocess
 from cloakwork.evaluation.learning import LearnedFrom, learned_from
 from cloakwork.evaluation.notes import contradicted_facts
+from cloakwork.evaluation.risk_figures import Attack
 from cloakwork.evaluation.times import (
     ShareCurve,
     TimeUtility,
@@ -59,6 +60,12 @@ MOST_PAIRS: Final = 6_000_000
 """Pairs of variants to compare, for an earth mover's distance in a report: about ten seconds of one
 core, and 500 MB.
 """
+
+ATTACKED: Final = 100
+"""Cases that are looked for in a release for a report."""
+
+MOST_ATTACKED: Final = 200_000
+"""Events of a log in which cases are looked for, for a report."""
 
 _MICROSECONDS: Final = {"date": 86_400e6, "time": 1e6}
 """Of a step of a declared range, by its type."""
@@ -119,6 +126,7 @@ class Utility(Frozen):
     flow: FlowGraph | None = None
     curves: tuple[ShareCurve, ...] = ()
     learned: LearnedFrom | None = None
+    findable: tuple[Attack, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -305,6 +313,24 @@ def _curves(logs: ComparedLogs) -> Mapping[str, Any]:
     return {"curves": time_curves(*logs.logs, week_clock(plan.facts))}
 
 
+def _findable(logs: ComparedLogs) -> Mapping[str, Any]:
+    """Who is found in the release, by what is known of him."""
+    plan = logs.plan
+    if plan is None:
+        return {}
+    from cloakwork.evaluation.knowledge import findable  # scipy loads where it is used
+
+    sides = logs.source.sample, logs.released.sample
+    source, released = logs.logs
+    # A sample of the cases would be found more easily than all of them.
+    if source.events.height > MOST_ATTACKED or not all(side.is_whole for side in sides):
+        raise ValueError(
+            f"not measured, as the log has more than {MOST_ATTACKED:,} events; 'cloakwork risk' "
+            "takes longer, and tells"
+        )
+    return {"findable": findable(source, released, plan, targets=ATTACKED)}
+
+
 def _learned(logs: ComparedLogs) -> Mapping[str, Any]:
     return {"learned": learned_from(*logs.logs)}
 
@@ -322,6 +348,7 @@ MEASURES: Final[tuple[Measure, ...]] = (
     Measure("directly-follows graph", _flow),
     Measure("models of the release", _learned, of_flow=True),
     Measure("curves of times", _curves),
+    Measure("who is found", _findable),
 )
 """In the order of their notes."""
 
@@ -355,7 +382,7 @@ class KeptUtility(Observer):
             self.times = TimeUtility(notes=(f"times were not compared: {first_line(error)}",))
 
     def finished(self, source: LogHandle, released: LogHandle) -> Mapping[str, JsonValue]:
-        """All figures as data; none where nothing was rewritten that could be measured."""
+        """All figures as data."""
         if not self.plan.policy.spec.output.report:
             return {}
         try:
@@ -368,8 +395,6 @@ class KeptUtility(Observer):
         except Exception as error:
             notes = (f"utility was not measured: {first_line(error)}",)
             return Utility(times=self.times, notes=notes).model_dump(mode="json")
-        if not (logs.rewritten or self.times is not None or any(logs.columns)):
-            return {}
         self.reporter("measuring utility, for the internal report only")
         found = compared(logs).model_copy(update={"times": self.times})
         return found.model_dump(mode="json")

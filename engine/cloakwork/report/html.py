@@ -22,6 +22,7 @@ from cloakwork.report.texts import (
     main_clause,
     membership_lines,
     purpose_text,
+    threshold_lines,
     unit_text,
     warning_lines,
 )
@@ -257,7 +258,7 @@ def _environment() -> "Environment":
     environment.filters |= {"treatment": treatment_in_words, "proof": proof_in_words}
     environment.filters |= {"plainly": guarantee_line, "whom": unit_text, "duration": duration_text}
     environment.filters |= {"log_name": log_name, "clause": main_clause, "purpose": purpose_text}
-    environment.filters |= {"recognised": membership_lines}
+    environment.filters |= {"recognised": membership_lines, "beyond": threshold_lines}
     return environment
 
 

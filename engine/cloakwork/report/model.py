@@ -50,6 +50,8 @@ from cloakwork.publishing.statement import PrivacyStatement, PublishedCost, Stat
 from cloakwork.publishing.verify import Verification, advisories_of_plan, signed_log, verify
 from cloakwork.report.texts import warning_lines
 from cloakwork.run.release import Release, tells_measurements
+from cloakwork.report.texts import still_possible, warning_lines
+from cloakwork.run.release import Release
 
 _STANDARD: Final = frozenset({CASE_ID, ACTIVITY, TIMESTAMP})
 
@@ -488,6 +490,7 @@ class InternalReport(Frozen):
     stages: dict[str, float]
     notes: tuple[str, ...]
     warnings: tuple[str, ...] = ()
+    still_possible: tuple[str, ...] = ()
     utility: Utility | None = None
     unprotected: tuple[UnprotectedGroup, ...] = ()
     origin: RunOrigin | None = None
@@ -517,6 +520,7 @@ class PublicReport(Frozen):
     keyids: tuple[str, ...]
     steps: tuple[PublicStep, ...]
     warnings: tuple[str, ...]
+    still_possible: tuple[str, ...] = ()
     advisories: tuple[str, ...] = ()
     unprotected: tuple[UnprotectedGroup, ...] = ()
     examination: Examination = NOT_EXAMINED
@@ -547,6 +551,7 @@ def internal_report(
         stages={**internal.stages, "write": writing},
         notes=internal.notes,
         warnings=warning_lines(release.plan, others, which="other"),
+        still_possible=tuple(still_possible(release.plan)),
         utility=Utility.model_validate(dict(internal.utility)) if internal.utility else None,
         unprotected=unprotected_groups(release.plan, statement),
         origin=origin_of(release.plan),
@@ -596,6 +601,7 @@ def public_report(
         keyids=keyids,
         steps=public_steps(plan),
         warnings=warning_lines(plan, others, which="other"),
+        still_possible=tuple(still_possible(plan)),
         advisories=tuple(
             f"{finding}: {finding.advisory.says}" for finding in advisories_of_plan(plan)
         ),

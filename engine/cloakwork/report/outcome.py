@@ -17,6 +17,7 @@ from cloakwork.report.screen import ScreenSection
 from cloakwork.report.texts import (
     NOTHING_EXPOSED,
     exposure_line,
+    findable_lines,
     guarantee_line,
     purpose_lines,
     unbounded_line,
@@ -56,7 +57,9 @@ def outcome(published: "Published") -> tuple[ScreenSection, ...]:
         ScreenSection("Not protected", tuple(_exposed(published))),
         ScreenSection("Charged", tuple(charged)),
         ScreenSection("Warning", purpose_lines(plan.policy.metadata.purpose)),
-        ScreenSection("Outcome", tuple(inside_lines(release.internal))),
+        ScreenSection(
+            "Outcome", tuple(inside_lines(release.internal, plan.policy.spec.assume.risk_threshold))
+        ),
         ScreenSection("Check", tuple(_absent(published))),
         ScreenSection("Public", (public,)),
         ScreenSection("Never publish", (f"internal/report.html, internal/report.json{notes}",)),
@@ -146,16 +149,20 @@ def _absent(published: "Published") -> Iterator[str]:
         )
 
 
-def inside_lines(internal: "Internal") -> Iterator[str]:
-    """What is left of the log: figures of the raw log, for the operator."""
+def inside_lines(internal: "Internal", threshold: float | None = None) -> Iterator[str]:
+    """What is left of the log, and who is found: figures of the raw log, for the operator.
+    ``threshold``: the largest share of cases that may be found.
+    """
     utility = Utility.model_validate(dict(internal.utility)) if internal.utility else None
     # Where the log contradicts what the policy declares.
     whole = None if utility is None else utility.whole_log
     contradicted = () if whole is None else whole.contradicted
+    found = () if utility is None else utility.findable
     lines = [
         *_steps(internal, beside_utility=utility is not None),
         *(_kept(utility, _changed_events(internal.source, utility)) if utility else ()),
         *_little(internal, utility),
+        *findable_lines(found, threshold),
         *(f"note: {fact}" for fact in contradicted),
     ]
     if lines:

@@ -13,6 +13,7 @@ from rich.markup import escape
 from cloakwork.base.costs import Cost, cost_text
 from cloakwork.base.quantities import rounded
 from cloakwork.base.text import counted, listed
+from cloakwork.evaluation.risk_figures import Attack, Share
 from cloakwork.guarantees import LocalDP
 from cloakwork.plan.model import Claim, Plan, Step
 from cloakwork.plan.sentences import (
@@ -29,10 +30,12 @@ from cloakwork.policy.lint import little_left
 from cloakwork.report.ledger_text import charge_text
 from cloakwork.report.screen import LABEL, ScreenSection, columns, console, fitted
 from cloakwork.report.texts import (
+    FOUND,
     INTERNAL,
     NOTHING_EXPOSED,
     and_employees,
     exposure_line,
+    findable_lines,
     guarantee_line,
     open_window_line,
     released_line,
@@ -42,6 +45,7 @@ from cloakwork.report.texts import (
     warning_lines,
 )
 from cloakwork.run.requirements import training_line
+from cloakwork.run.run import previewable
 
 if TYPE_CHECKING:
     from cloakwork.ledger.account import Balance
@@ -103,9 +107,12 @@ def plan_sections(
         known = ", ".join(plan.facts.measured) or "none: the policy declares all of it"
         release = plan.profile.release
         profile = (f"release {release} of the ledger; facts that come from it: {known}",)
-    changes = [change_line(record.figures) for record in previewed if record.figures]
+    tried = [record for record in previewed if record.figures and record.mechanism != FOUND]
+    changes = [change_line(record.figures) for record in tried]
     # The beginning of the first entry is never hidden: the mark stands wherever figures do.
     changes[:1] = [f"{INTERNAL}: {line}" for line in changes[:1]]
+    if not previewable(plan):
+        changes = ["not known: the log is not read while planning"]
     warnings = [
         *little_is_left(plan),
         *warning_lines(plan, None if outlook is None else outlook.without_dp),
@@ -123,10 +130,30 @@ def plan_sections(
         # How long the steps train that do.
         ScreenSection("Takes", () if training is None else (training,), most_lines=2),
         ScreenSection("Would change", tuple(changes), ALL, most_lines=3, legible_lines=2),
+        ScreenSection("Found", tuple(_found(plan, previewed)), most_lines=3, legible_lines=2),
         ScreenSection("Profile", profile, most_lines=2),
         *_budget(plan, outlook),
         ScreenSection("Warnings", tuple(warnings), WHY, most_lines=3, legible_lines=2),
     )
+
+
+def _found(plan: Plan, previewed: "Sequence[StepRecord]") -> Iterator[str]:
+    """Who is found in the release, where that was measured; else where it is told."""
+    figures = next((each.figures for each in previewed if each.mechanism == FOUND), None)
+    if figures is None:
+        unread = "this" if previewable(plan) else "the log"
+        yield (
+            f"not measured: a plan does not read {unread}; the internal report that 'apply' writes "
+            "tells how many cases are found"
+        )
+        return
+    attacks = [
+        Attack(name=name, knows="this", before=None, after=Share.model_validate(share))
+        for name, share in figures.items()
+    ]
+    lines = list(findable_lines(attacks, plan.policy.spec.assume.risk_threshold))
+    lines[:1] = [f"{INTERNAL}: {line}" for line in lines[:1]]
+    yield from lines
 
 
 def unproven_section(plan: Plan, *, why: bool = False) -> ScreenSection:

@@ -20,7 +20,7 @@ from cloakwork.report.drawings import DASHED, GRID, INK, svg_text
 from cloakwork.report.html import page
 from cloakwork.report.model import Audience, Format
 from cloakwork.report.screen import block, printable
-from cloakwork.report.texts import membership_lines
+from cloakwork.report.texts import membership_lines, range_text, threshold_lines
 
 _AUDIT_WIDTH, _AUDIT_LEFT, _AUDIT_ROW, _AUDIT_TOP, _AUDIT_BAR = 900, 430, 40, 70, 18
 _AUDIT_COLOURS: Final = {True: "#17507a", False: "#9a3412"}
@@ -113,7 +113,8 @@ _SHARE: Final = 12
 
 def risk_screen(found: RiskReport, width: int, *, show_all: bool) -> list[str]:
     """The table, then remarks: on the first screen as many as there is room for."""
-    wide = width - 2 * _SHARE
+    # What is above the threshold ends in a mark.
+    wide = width - 2 * _SHARE - 1
     heading = "Share of cases found by who knows"
     lines = [
         *block("", [f"{found.internal[:1].upper()}{found.internal[1:]}."], width, indent=0),
@@ -124,37 +125,26 @@ def risk_screen(found: RiskReport, width: int, *, show_all: bool) -> list[str]:
         words = printable(attack.in_words)
         if len(words) > wide - 2:
             words = words[: wide - 5] + "..."
-        shares = f"{_range(attack.before):>{_SHARE}}{_range(attack.after):>{_SHARE}}"
-        lines.append(f"{words:<{wide}}{shares}")
+        shares = f"{range_text(attack.before):>{_SHARE}}{range_text(attack.after):>{_SHARE}}"
+        mark = "!" if attack in found.above else ""
+        lines.append(f"{words:<{wide}}{shares}{mark}")
     lines.append("")
     remarks = list(_remarks(found))
     if show_all:
         return [*lines, *block("", remarks, width, indent=0)]
     last = "All attacks and notes: --all, --json or --html FILE."
     # The figures' basis stays, and what was asked for: the bounds of employees.
-    kept = 1
+    kept = 1 if found.threshold is None else 2
     if found.employees is not None:
         asked = remarks.pop(remarks.index(_as_sentence(found.employees.in_words())))
-        remarks.insert(1, asked)
-        kept = 2
+        remarks.insert(kept, asked)
+        kept += 1
     # The least important remark goes first, until the screen is short enough.
     while True:
         below = list(block("", [*remarks, last], width, indent=0))
         if len(lines) + len(below) <= _MOST_LINES or len(remarks) == kept:
             return [*lines, *below]
         remarks.pop()
-
-
-def _range(share: Share | None) -> str:
-    """The bounds in percent; one figure where they are the same.
-
-    >>> _range(Share(share=0.5, low=0.45, high=0.55)), _range(None)
-    ('45-55 %', '-')
-    """
-    if share is None:
-        return "-"
-    low, high = f"{100 * share.low:.0f}", f"{100 * share.high:.0f}"
-    return f"{low} %" if low == high else f"{low}-{high} %"
 
 
 def _as_sentence(note: str) -> str:
@@ -165,11 +155,22 @@ def _remarks(found: RiskReport) -> Iterator[str]:
     """What the figures rest on, the most important first."""
     if found.membership is not None:
         yield from membership_lines(found.membership)
+    yield from threshold_lines(found.attacks, found.threshold)
     targets = "every case" if found.targets == found.cases else f"{found.targets:,} at random"
     yield (
         f"{found.cases:,} cases, {targets} looked for; bounds at 95 % confidence. "
         "Whose case is whose in a release is estimated (docs: risk)."
     )
+    inferred = [each for each in found.attacks if each.name.startswith("inference/")]
+    beyond = [each for each in inferred if each.after is not None and each.after.low > 0]
+    if beyond:
+        said = ", ".join(
+            f"{printable(each.name.partition('/')[2])} {range_text(each.after)}" for each in beyond
+        )
+        yield (
+            f"Inferred beyond what the control tells ({beyond[0].control}): {said}; "
+            f"{len(inferred) - len(beyond)} attributes are not."
+        )
     yield from map(_as_sentence, found.notes)
     by_sequence = found.attack("uniqueness/sequence").groups_before
     if by_sequence is not None:
@@ -188,6 +189,7 @@ _BAR: Final = 240
 
 _HEADINGS: Final = {
     "linking": "Is the case found? The best guess of somebody who knows",
+    "unusual": "The same of the 5 % most unusual cases, whose sequences are the least likely",
     "linking-releases": "Two releases",
     "uniqueness": "Is the case alone? Cases that nobody else is like, by what is known",
     "singling-out": "Singling out",

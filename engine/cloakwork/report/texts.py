@@ -4,21 +4,30 @@ The full sentences that a statement signs are those of the guarantees and of ``p
 these lines are shorter, claim no more, and are printed on screens only.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from cloakwork.base.facts import Unit
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.text import counted, listed
-from cloakwork.evaluation.risk_figures import MembershipFigures, MembershipGroup
-from cloakwork.guarantees import Guarantee
+from cloakwork.evaluation.risk_figures import (
+    Attack,
+    MembershipFigures,
+    MembershipGroup,
+    Share,
+    above_threshold,
+)
+from cloakwork.guarantees import ConfidenceBound, Guarantee
 from cloakwork.plan.model import Claim, Plan, PlannedExposure, Step, TreatedAttribute
 from cloakwork.plan.sentences import action_of, caveat_in_words, column_in_words
 from cloakwork.policy.semantics import PURPOSE_ASKED, is_unstated
 
 if TYPE_CHECKING:
     from cloakwork.publishing.statement import ExposedColumn, StatedGuarantee
+
+FOUND: Final = "who is found"
+"""What a record of a preview is called that tells who is found."""
 
 INTERNAL: Final = "raw log: internal, never publish"
 NOTHING_EXPOSED: Final = "nothing: a guarantee covers all of it"
@@ -230,3 +239,118 @@ def _group_line(found: MembershipFigures, group: MembershipGroup) -> str:
     if found.claimed.basis == "published":
         bound = f"the published epsilon {found.claimed.epsilon:g} would allow {allowed:.1%}"
     return f"{words}{recognised}, where {bound}; {area}."
+
+
+def range_text(share: Share | None) -> str:
+    """The bounds in percent; one figure where they are the same.
+
+    >>> range_text(Share(share=0.5, low=0.45, high=0.55)), range_text(None)
+    ('45-55 %', '-')
+    """
+    if share is None:
+        return "-"
+    low, high = f"{100 * share.low:.0f}", f"{100 * share.high:.0f}"
+    return f"{low} %" if low == high else f"{low}-{high} %"
+
+
+def threshold_lines(attacks: Iterable[Attack], threshold: float | None) -> Iterator[str]:
+    """Whether attacks find more cases in the release than may be found; nothing without a
+    threshold, or a release.
+    """
+    looked = [each for each in attacks if each.name.startswith("linking/") and each.after]
+    if threshold is None or not looked:
+        return
+    above, most = above_threshold(looked, threshold), f"{100 * threshold:g} %"
+    if not above:
+        yield f"Nobody who was tried here finds more than {most} of the cases, the threshold."
+        return
+    worst = above[0]
+    yield (
+        f"ABOVE {most}, the largest share of cases that may be found (!): who knows {worst.knows} "
+        f"finds {range_text(worst.after)} of them."
+    )
+
+
+def findable_lines(attacks: Iterable[Attack], threshold: float | None) -> Iterator[str]:
+    """What share of the cases is found in the release, by what is known of them; internal."""
+    known = {each.name: range_text(each.after) for each in attacks}
+    said = {
+        "linking/sequence": "by its activities in order",
+        "linking/timed-events-3": "by three of its times",
+        "linking/sequence-times": "by all of both",
+    }
+    parts = [f"{words} {known[name]}" for name, words in said.items() if name in known]
+    if parts:
+        yield f"a case is found {', '.join(parts)} (of the cases; docs: risk)"
+    yield from (f"warning: {line}" for line in threshold_lines(attacks, threshold) if "!" in line)
+
+
+def still_possible(plan: Plan) -> Iterator[str]:
+    """What somebody who knows a few activities, times or values of a case can still do with the
+    release; from the plan alone, with no figure of the log.
+    """
+    if not plan.claims:
+        yield "Who knows a few events or values of a case may find it: nothing is guaranteed."
+        return
+    goals = [claim.guarantee for claim in plan.claims]
+    prices = [(goal, goal.price()) for goal in goals]
+    units = {
+        column
+        for goal, price in prices
+        if price is not None and price.currency == "unit"
+        for column in goal.over
+    }
+    single = {column for goal, price in prices if price is not None for column in goal.over} - units
+    yield from _by_activities(plan, goals, units)
+    if TIMESTAMPS not in plan.released:
+        yield "Who knows when something happened to somebody finds nothing by that: no times are."
+    elif TIMESTAMPS in units:
+        yield (
+            "Who knows when something happened to somebody learns hardly more by the released "
+            "times: noise hides those of a whole case."
+        )
+    elif TIMESTAMPS in single:
+        yield (
+            "Who knows several times of a case, or when it began, can often still find it: noise "
+            "hides each time by itself, not the case."
+        )
+    else:
+        yield "Who knows one or two times of a case can often find it: times are as in the log."
+    names = [
+        item.column
+        for item in plan.exposed
+        if item.column not in (CONTROL_FLOW, TIMESTAMPS, METADATA)
+    ]
+    if names:
+        yield f"Who knows {listed(names)} of somebody may find the case by that: it is released bare."
+
+
+def _by_activities(plan: Plan, goals: Iterable[Guarantee], units: Iterable[str]) -> Iterator[str]:
+    # Where several goals count cases, each says something of its own knowledge.
+    counted_goals = [
+        (goal, group)
+        for goal in goals
+        if goal.employees is None and (group := goal.least_group()) is not None
+    ]
+    for goal, group in counted_goals:
+        known = "which activities a case has, in their order"
+        if isinstance(goal, ConfidenceBound):
+            known = f"at most {counted(goal.L, 'event')} of a case"
+        elif goal.quasi_identifiers():
+            known += f", and its {listed(goal.quasi_identifiers())}"
+        yield (
+            f"Who knows {known}, finds at least {group.least:,} that fit, or none: by that alone "
+            f"the case is picked out once in {group.least:,} guesses at most."
+        )
+    if counted_goals:
+        return
+    if CONTROL_FLOW in units:
+        yield (
+            "Who knows activities of a case can tell by the release hardly better whether the case "
+            "is in the log at all: see what holds."
+        )
+    elif CONTROL_FLOW in plan.released:
+        yield (
+            "Who knows a few activities of a case, and their order, may find it: nothing protects "
+            "them, and rare ones stand out."
+        )
