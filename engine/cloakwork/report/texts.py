@@ -322,7 +322,7 @@ def still_possible(plan: Plan) -> Iterator[str]:
         if item.column not in (CONTROL_FLOW, TIMESTAMPS, METADATA)
     ]
     if names:
-        yield f"Who knows {listed(names)} of somebody may find the case by that: it is released bare."
+        yield f"Who knows {listed(names)} of somebody may find the case by that: it is as it was."
 
 
 def _by_activities(plan: Plan, goals: Iterable[Guarantee], units: Iterable[str]) -> Iterator[str]:
