@@ -250,8 +250,12 @@ def test_the_internal_report_shows_utility(hospital, ledger, tmp_path, policy):
     statement = statement_of(release.plan, release.release_id, released=(), private=True)
     report = internal_report(release, statement)
     # Of columns that the policy does not release, no figure is in the report.
-    without = dict.fromkeys(("times", "whole_log", "flow", "learned"))
+    without = dict.fromkeys(("times", "whole_log", "flow", "learned", "findable"))
     found = measured(hospital, release.log)
+    # Who knows activities is found at most once in k guesses, beside what chance adds.
+    by_name = {each.name: each.after for each in report.utility.findable}
+    assert "linking/sequence" in by_name
+    assert all(share is not None and share.low <= share.share for share in by_name.values())
     assert found.model_copy(update=without) == report.utility.model_copy(update=without)
     page = internal_html(report)
     assert "Relative log similarity" in page
@@ -310,8 +314,8 @@ def test_a_failure_to_measure_is_a_note(hospital, ledger, monkeypatch, fault):
     assert report.utility.notes[0] in internal_html(report)
 
 
-def test_nothing_is_measured_where_nobody_rewrites_the_control_flow(hospital):
-    """Nor where the policy wants no internal report."""
+def test_who_is_found_alone_is_measured_where_nobody_rewrites_the_control_flow(hospital):
+    """And nothing where the policy wants no internal report."""
     plan = planned()
     times_only = without_rewriting(plan)
     spec = plan.policy.spec
@@ -319,7 +323,11 @@ def test_nothing_is_measured_where_nobody_rewrites_the_control_flow(hospital):
     without = plan.model_copy(
         update={"policy": plan.policy.model_copy(update={"spec": unreported})}
     )
-    assert KeptUtility(times_only, silent).finished(hospital, hospital) == {}
+    found = Utility.model_validate(KeptUtility(times_only, silent).finished(hospital, hospital))
+    assert found.source_cases is None
+    # Who is found in cases that stay as they are: who knows all of their times finds each.
+    by_name = {each.name: each.after for each in found.findable}
+    assert by_name["linking/sequence-times"].share > 0.9
     assert KeptUtility(without, silent).finished(hospital, hospital) == {}
     assert KeptUtility(plan, silent).finished(hospital, hospital) != {}
 
@@ -408,7 +416,8 @@ def test_of_a_large_log_a_sample_is_compared_and_all_cases_are_counted(
     parts = LogInParts.evenly(hospital, 4), LogInParts.evenly(later, 3)
 
     found = Utility.model_validate(figures(*parts))
-    assert len(found.notes) == 2
+    assert len(found.notes) == 3
+    assert "who is found: not measured" in found.notes[2]
     assert "of the source times and attributes are those of a random sample of" in found.notes[0]
     assert found.source_cases == whole.source_cases
     assert found.relative_log_similarity == whole.relative_log_similarity == 1.0

@@ -218,7 +218,8 @@ class Links:
     def candidates(self, case: int) -> list[PossibleCases]:
         """The released cases that ``case`` may have become, by their sequence."""
         variant = int(self.source.variant[case])
-        times = self.source.clock[self.source.events_of(case)] if self.has_times else None
+        has_times = self.has_times and not self.times_are_drawn
+        times = self.source.clock[self.source.events_of(case)] if has_times else None
         found = []
         for row, share in self._became(variant).rows:
             moved = None
@@ -288,7 +289,8 @@ class Links:
             cases = self.source.cases_of[variant]
             prior = np.full(len(cases), np.log(share / self.released.sizes[row]))
             priors.append(prior + self._agreement(np.full(len(cases), case), cases))
-            if not self.has_times:
+            # Times that were drawn anew weigh nothing.
+            if not self.has_times or self.times_are_drawn:
                 times.append(np.zeros(len(cases)))
                 continue
             ours, theirs = self.aligned(variant, row)

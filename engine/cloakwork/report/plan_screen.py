@@ -111,7 +111,7 @@ def plan_sections(
     changes = [change_line(record.figures) for record in tried]
     # The beginning of the first entry is never hidden: the mark stands wherever figures do.
     changes[:1] = [f"{INTERNAL}: {line}" for line in changes[:1]]
-    if not previewable(plan):
+    if not changes and not previewable(plan):
         changes = ["not known: the log is not read while planning"]
     warnings = [
         *little_is_left(plan),
