@@ -48,10 +48,8 @@ from cloakwork.publishing.folder import (
 )
 from cloakwork.publishing.statement import PrivacyStatement, PublishedCost, Statement, with_bounds
 from cloakwork.publishing.verify import Verification, advisories_of_plan, signed_log, verify
-from cloakwork.report.texts import warning_lines
-from cloakwork.run.release import Release, tells_measurements
 from cloakwork.report.texts import still_possible, warning_lines
-from cloakwork.run.release import Release
+from cloakwork.run.release import Release, tells_measurements
 
 _STANDARD: Final = frozenset({CASE_ID, ACTIVITY, TIMESTAMP})
 
