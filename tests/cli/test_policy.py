@@ -87,7 +87,7 @@ def test_validate_prints_one_json_document(here):
 
 
 def test_explain_says_who_how_and_what_for():
-    said = run("explain", "dp-per-person").stdout
+    said = " ".join(run("explain", "dp-per-person").stdout.split())
     for part in (
         "Who is protected",
         "'case:patient'",

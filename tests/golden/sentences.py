@@ -5,7 +5,7 @@ A new kind of record is found by itself: the members of the unions are listed he
 """
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from itertools import product
 from types import UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
@@ -117,12 +117,19 @@ OWN: Final[dict[tuple[str, str], tuple[Any, ...]]] = {
     ("WithinLimits", "unpacked_size"): (8 << 30,),
     ("WithinLimits", "unpack_ratio"): (100,),
     ("WithinLimits", "attributes"): (10_000,),
+    ("ReadOffLog", "what"): (("the roles of attributes",),),
+    ("ReadOffLog", "by"): (None, "A. Officer"),
+    ("ReadOffLog", "on"): (None, date(2026, 11, 26)),
+    ("ChosenByFigures", "chosen"): ("whole-log-dp",),
+    ("ChosenByFigures", "instead_of"): ("k-anonymity",),
 }
 """The same for single fields of single models."""
 
 
 def is_possible(record: Any) -> bool:
     """Whether a policy or a plan could hold the record, beyond what its model checks."""
+    if record.kind == "read-off-log":
+        return bool((record.by is None) == (record.on is None))
     if record.kind == "t-closeness":
         return bool((record.t > 1) == (record.distance == "stochastic"))
     if (

@@ -31,6 +31,7 @@ from cloakwork.errors import PlanUnsound
 from cloakwork.evaluation.one_mechanism import run_step
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import (
+    Answer,
     Books,
     Cases,
     Entries,
@@ -112,7 +113,7 @@ def test_raw_counts_in_post_processing() -> None:
     with stopped():
         kernel(NOISE).raw()
     assert np.isinf(cost(Composed(events=(NOISE, NonPrivate(reason="a look"))), 0.0).epsilon)
-    assert _public(NoisySums) == {"at", "at_labels"}
+    assert _public(NoisySums) == {"at", "at_labels", "read"}
     assert _public(Selected) == {"codes", "labels", "noisy"}
     assert _public(Growth) == {"declared", "occurring", "keep"}
     # Sums without noise have private names; no mechanism of ours reaches for one.
@@ -193,7 +194,8 @@ def test_the_number_of_raw_cases_used_as_a_default() -> None:
 def test_only_raw_returns_data() -> None:
     """By their types: no other method or attribute of a kernel returns frames, cases or sums."""
     arrays = (NDArray[np.int64], NDArray[np.float64])
-    answers = (NoisySums, Selected, Growth, Kernel, int, NoneType, *arrays, PrivacyEvent)
+    told = tuple[Answer, ...]
+    answers = (NoisySums, Selected, Growth, Kernel, int, NoneType, *arrays, PrivacyEvent, told)
     events = get_args(get_args(PrivacyEvent)[0])
     returned = {
         name: get_type_hints(_function(member))["return"]
