@@ -27,7 +27,7 @@ from forked import Fork, Forks
 IN_LONG_FORM = "CLOAKWORK_RUNS" in os.environ
 KILLS = runs(12)
 AT_ONCE = int(os.environ.get("CLOAKWORK_AT_ONCE", "99" if IN_LONG_FORM else "6"))
-COMPLETE = {"internal", "plan.json", "statement.json", "log.csv"}
+COMPLETE = {"internal", "plan.json", "statement.json", "log.csv", "measurements.parquet"}
 postgres_in_long_form = pytest.mark.skipif(
     not IN_LONG_FORM, reason="a database server and its faults: CLOAKWORK_RUNS=1"
 )

@@ -96,7 +96,7 @@ def test_bars_are_as_long_as_the_figures() -> None:
     assert (first.attack, second.attack) == ("1 in 4", "1 in 8")
     assert first.low_x < found.kept_x + first.kept_width < first.high_x
     assert first.high_x <= found.kept_end
-    assert "attack 1 in 4, control flow 0.80" in found.says
+    assert "attack 1 in 4, activities 0.80" in found.says
 
 
 def test_a_bound_of_nothing_is_drawn() -> None:

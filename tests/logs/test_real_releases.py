@@ -40,7 +40,8 @@ def release(cloakwork: Callable[..., Said], folder: Path) -> Release:
     """A log released under a policy and measured again: what ``verify`` said."""
 
     def make(policy: Path, log: str, out: Path) -> str:
-        ledger = f"sqlite:///{folder / 'ledger.db'}"
+        # Each release in a ledger of its own: one log stands for several datasets here.
+        ledger = f"sqlite:///{folder / f'{out.name}.db'}"
         source = LOGS / f"{log}.xes.gz"
         said = cloakwork("apply", policy, source, "--out", out, "--ledger", ledger)
         assert said.code == 0, said.err

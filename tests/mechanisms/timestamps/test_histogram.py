@@ -258,7 +258,7 @@ def test_pairs_of_the_log_instead_of_released_ones_are_found(monkeypatch):
     """The counterpart whose query tells which pairs occur, to read as many cells as these need."""
     honest = ModelledTimes._ask
 
-    def ask(self, name, query, codes):
+    def ask(self, name, query, codes, *more):
         pairs = set()
 
         def telling(cases):
@@ -266,7 +266,7 @@ def test_pairs_of_the_log_instead_of_released_ones_are_found(monkeypatch):
             pairs.update(pairwise(labels))
             return query(cases)
 
-        noisy = honest(self, name, telling, codes)
+        noisy = honest(self, name, telling, codes, *more)
         noisy.flat[len(pairs) :] = 0
         return noisy
 
@@ -282,7 +282,7 @@ def test_a_clip_that_is_left_out_is_refused(monkeypatch):
         with pytest.raises(PlanUnsound):
             release(LOGS["ordinary"])
 
-    def raw(self, name, query, codes):
+    def raw(self, name, query, codes, *more):
         return self.kernel.raw()
 
     with monkeypatch.context() as patched:
@@ -364,7 +364,7 @@ def test_an_event_without_a_time_counts_for_nothing():
     """Nor does what the code would see in its place."""
     entries = []
 
-    def ask(self, name, query, codes):
+    def ask(self, name, query, codes, *more):
         entries.append((name, query))
         return np.zeros(codes.shape)
 
