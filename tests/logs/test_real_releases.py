@@ -70,6 +70,9 @@ def public_text(folder: Path) -> str:
     texts = []
     for path in (path for path in folder.iterdir() if path.is_file()):
         content = path.read_bytes()
+        if path.suffix == ".parquet":
+            texts.append(pl.read_parquet(path).write_ndjson())
+            continue
         texts.append((gzip.decompress(content) if path.suffix == ".gz" else content).decode())
     envelope = json.loads((folder / "statement.json").read_text("utf-8"))
     return "\n".join([*texts, b64decode(envelope["payload"]).decode()])
