@@ -133,8 +133,8 @@ def test_it_can_be_switched_off(
     monkeypatch: pytest.MonkeyPatch,
     own_home: Path,
 ) -> None:
-    """With CLOAKWORK_NO_CACHE each command searches for itself, ``plan`` once more to tell who would
-    be found, and nothing is kept.
+    """With CLOAKWORK_NO_CACHE each command searches for itself, ``plan`` once more to tell who
+    would be found, and nothing is kept.
     """
     monkeypatch.setenv("CLOAKWORK_NO_CACHE", "1")
     policy = hurried(ROOT / "policies" / "kanon-control-flow.yaml", tmp_path, seconds=0.1)
