@@ -179,6 +179,30 @@ def test_a_release_that_changes_nothing_protects_nobody() -> None:
             assert attack.after.share == pytest.approx(attack.before.share, abs=0.05), attack.name
 
 
+def test_what_finds_more_than_may_be_found_is_marked() -> None:
+    """By the threshold that is given; without one, and before a release, nothing is."""
+    draws = np.random.default_rng(5)
+    log = _log([(list(draws.choice(list("abc"), 3)), int(n), [0, 1, 2, 1]) for n in range(40)])
+    twin = log.keep_cases(draws.permutation(40))
+    marked = {each.name for each in risk(log, twin, threshold=0.5).above}
+    assert "linking/sequence-times" in marked
+    assert "linking/events-1" not in marked
+    assert all(name.startswith("linking/") for name in marked)
+    assert not risk(log, twin, threshold=1.0).above
+    assert not risk(log, twin).above
+    assert not risk(log, threshold=0.01).above
+
+
+def test_the_most_unusual_cases_are_looked_at_apart() -> None:
+    """Two of forty, each alone with its sequence: found where all others are not."""
+    cases = [(list("abc"), hour, [0, 1, 2, 1]) for hour in range(38)]
+    odd = [(list("cab"), 50, [0, 1, 2, 1]), (list("bca"), 60, [0, 1, 2, 1])]
+    log = _log([*cases, *odd])
+    found = risk(log, log.keep_cases(np.random.default_rng(1).permutation(40)))
+    assert found.attack("unusual/sequence").after.share == pytest.approx(1, abs=0.02)
+    assert found.attack("linking/sequence").after.share < 0.15
+
+
 def test_a_release_of_other_cases_gives_away_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     """Times that have nothing to do with the log's: where no plan tells how they came about, the
     bounds hold that the resemblance is chance.

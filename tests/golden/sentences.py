@@ -117,7 +117,7 @@ OWN: Final[dict[tuple[str, str], tuple[Any, ...]]] = {
     ("WithinLimits", "unpacked_size"): (8 << 30,),
     ("WithinLimits", "unpack_ratio"): (100,),
     ("WithinLimits", "attributes"): (10_000,),
-    ("ReadOffLog", "what"): (("the roles of attributes",),),
+    ("ReadOffLog", "what"): (("the roles and types of attributes",),),
     ("ReadOffLog", "by"): (None, "A. Officer"),
     ("ReadOffLog", "on"): (None, date(2026, 11, 26)),
     ("ChosenByFigures", "chosen"): ("whole-log-dp",),

@@ -41,8 +41,8 @@ def test_the_explanation_gives_the_budget_as_epsilon_and_in_odds() -> None:
     said = explained(load_shipped("dp-guessing-advantage"))
     assert said["What it may cost"][0] == (
         "One release: at most epsilon 0.296, delta 1e-06 (who thought 10 in 100 that a protected "
-        "unit is in the log thinks at most 13 in 100 afterwards, apart from a probability of "
-        "1e-06)."
+        "unit is in the log thinks at most 14.3 in 100 afterwards, apart from outcomes of "
+        "probability 1e-05)."
     )
 
 

@@ -20,10 +20,13 @@ from cloakwork.evaluation.risk_figures import (
     RiskReport,
     Share,
 )
+from cloakwork.plan.planner import make_plan
+from cloakwork.plan.policies import load_shipped
 from cloakwork.publishing.dsse import read_envelope
 from cloakwork.publishing.verify import read_statement
 from cloakwork.report.render import render, render_pdf
 from cloakwork.report.risk import membership_lines, read_risk
+from cloakwork.report.texts import still_possible
 
 
 def share(value: float) -> Share:
@@ -222,3 +225,21 @@ def test_in_python_and_from_a_file(published, tmp_path):
     assert read_risk(file) == found
     given = [cloakwork.make_report(published, "internal", "dpia", risk=r) for r in (found, file)]
     assert given[0] == given[1] and b"25.0% (12.5% to 37.5%)" in given[0]
+
+
+@pytest.mark.parametrize(
+    ("policy", "said", "unsaid"),
+    [
+        ("kanon-control-flow", "picked out once in 10 guesses at most", "noise hides"),
+        ("kanon-dp-timestamps", "noise hides each time by itself, not the case", "hardly more"),
+        ("dp-whole-log", "noise hides those of a whole case", "picked out"),
+        ("dp-control-flow", "no times are released", "noise hides"),
+    ],
+)
+def test_what_somebody_can_still_do_follows_from_the_plan(
+    policy: str, said: str, unsaid: str
+) -> None:
+    """A time that is noised by itself is never said to hide the case."""
+    lines = " ".join(still_possible(make_plan(load_shipped(policy))))
+    assert said in lines
+    assert unsaid not in lines

@@ -57,8 +57,8 @@ K: Final[dict[Audience, int]] = {"internal": 5, "share": 12, "publish": 20}
 
 THRESHOLD: Final[dict[Audience, float]] = {"internal": 0.2, "share": 0.09, "publish": 0.05}
 """The largest share of cases that may be found by what somebody knows. For recipients outside .09,
-as the European Medicines Agency (Policy 0070, 2016, section 5.4) and Health Canada (Public Release
-of Clinical Information, 2019) take it.
+as the European Medicines Agency (guidance on Policy 0070, 2016) and Health Canada (guidance on
+Public Release of Clinical Information, 2019) take it.
 """
 
 Knowledge = Literal["nothing", "events", "records"]
@@ -183,7 +183,7 @@ class Suggestion:
         if self.options.columns:
             found.append("which columns are case, activity and time")
         if self.proposals:
-            found.append("the roles of attributes")
+            found.append("the roles and types of attributes")
         return tuple(found)
 
     @property
@@ -432,8 +432,9 @@ def _names_persons(proposal: Proposal) -> bool:
 def header_of(
     log: Path, out: Path, *, dataset: str | None, owner: str | None, purpose: str | None
 ) -> PolicyHeader:
-    """What is said about the policy, else what the names of the files say. A
-    policy is published, and so never names the user of this machine."""
+    """What is said about the policy, else what the names of the files say. A policy is published,
+    and so never names the user of this machine.
+    """
     return PolicyHeader(
         name=as_name(out.name.split(".")[0]),
         dataset=dataset or as_name(log.name.split(".")[0]),

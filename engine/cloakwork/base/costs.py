@@ -67,8 +67,8 @@ def cost_text(cost: Cost | None, *, digits: int = 12) -> str:
 
 
 RARE: Final = 10
-"""With delta above 0 the guessing advantage holds apart from outcomes of probability at most
-``RARE * delta``.
+"""With delta above 0 the guessing advantage, and the odds, hold apart from outcomes of probability
+at most ``RARE * delta``.
 """
 
 _ALLOWANCE: Final = math.log(RARE / (RARE - 1))
@@ -89,16 +89,17 @@ def guessing_advantage(epsilon: float, delta: float = 0.0) -> float:
     the figure holds apart from outcomes of probability 10 delta.
 
     >>> round(guessing_advantage(1.69), 2), round(guessing_advantage(1.0, 1e-6), 3)
-    (0.4, 0.269)
+    (0.4, 0.27)
     """
     most_loss = epsilon + _allowance(delta)
     return math.tanh(most_loss / 4)
 
 
 def odds_sentence(epsilon: float, delta: float, guess: str, of_it: str = "") -> str:
-    """Epsilon in the odds of one who thought 10 in 100 of ``guess``: they grow by e**epsilon at
-    most, apart from a probability of delta (Kairouz, Oh and Viswanath 2015, theorem 3.1: what is
-    (epsilon, delta)-DP hides nothing with probability delta, and is epsilon-DP else).
+    """Epsilon in the odds of one who thought 10 in 100 of ``guess``, whatever everybody else's data
+    are: they grow by the exponential of the privacy loss (Bayes' rule), which with a delta is more
+    than epsilon with a probability above delta; so, as in ``guessing_advantage``, by that of
+    ``epsilon + ln(10/9)`` at most, apart from outcomes of probability 10 delta.
 
     Rounded up to a tenth of one in 100. ``of_it``: what the thought is of, where ``guess`` does not
     say it by itself.
@@ -108,9 +109,9 @@ def odds_sentence(epsilon: float, delta: float, guess: str, of_it: str = "") -> 
     """
     before = 0.1
     # 1 over (1 + (1 - p)/p e^-epsilon): no epsilon is too large for it.
-    after = 1 / (1 + (1 - before) / before * math.exp(-epsilon))
+    after = 1 / (1 + (1 - before) / before * math.exp(-epsilon - _allowance(delta)))
     most = math.ceil(round(1000 * after, 6)) / 10
-    apart = f", apart from a probability of {delta:g}" if delta else ""
+    apart = f", apart from outcomes of probability {RARE * delta:g}" if delta else ""
     return f"who thought 10 in 100 {guess} thinks at most {most:g} in 100{of_it} afterwards{apart}"
 
 

@@ -141,11 +141,6 @@ class Suggested(Frozen):
             raise ValueError("chosen and instead_of stand together")
         return self
 
-    @property
-    def unconfirmed(self) -> tuple[str, ...]:
-        """What was read off the log, and nobody answers for."""
-        return () if self.confirmed_by is not None else self.read_off
-
 
 class Facts(Frozen):
     """Declared public facts, printed with every claim as its assumptions.

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         Times,
     )
     from cloakwork.evaluation.rehearsal import RehearsedForm
+    from cloakwork.evaluation.risk_figures import Share
     from cloakwork.policy.model import Role
 
 STARTER: Final = "kanon-dp-timestamps"
@@ -253,7 +254,7 @@ def suggest(
     """
     from cloakwork.authoring.answers import with_answers
     from cloakwork.authoring.suggestion import SuggestionRequest, forms_beside
-    from cloakwork.evaluation.rehearsal import rehearsed
+    from cloakwork.evaluation.rehearsal import budget_fault, rehearsed
     from cloakwork.plan.policies import parse_policy
 
     require_log(log)
@@ -278,6 +279,8 @@ def suggest(
     elif asks:
         request = _answered_in_terminal(request)
     typed = {"--column": columns, "--input": input_}
+    options = {"--times": times, "--take": take, "--confirm": confirm, "--ledger": ledger}
+    typed |= {name: (said,) for name, said in options.items() if said not in (None, "drawn")}
     flags = {"--no-times": no_times, "--quick": quick, "--yes": yes, "--ask": ask}
     flags |= {"--force": force}
     if answers is not None:
@@ -289,9 +292,9 @@ def suggest(
     if take is not None and take != found.form:
         found = found.taking(take)
     forms: tuple[RehearsedForm, ...] = ()
+    book = open_ledger(ledger)
     if not quick:
         with progress_of(quiet=quiet or as_json) as reporter:
-            book = open_ledger(ledger)
             assert found.log is not None  # noqa: S101 - what was proposed was proposed for a log
             forms = rehearsed(found.log, forms_beside(proposed), book, reporter)
         if not as_json:
@@ -300,7 +303,8 @@ def suggest(
         if asks and take is None and len(possible) > 1 and found.form in possible:
             chosen = click.prompt("Form", default=found.form, type=click.Choice(possible))
             found = found.taking(chosen) if chosen != found.form else found
-        _require_affordable(forms, found.form)
+    fault = budget_fault(forms_beside(found)[found.form], book)
+    _require_affordable(found.form, fault, forms)
     if found.values and not found.questions:
         parse_policy(found.text, str(out))  # answers may not fit the form
     write_new(out, found.text, force=force)
@@ -419,17 +423,23 @@ def _asked_in_terminal(found: "Suggestion") -> "Suggestion":
     return replace(found, header=header, proposals=tuple(proposals))
 
 
-def _require_affordable(forms: "Iterable[RehearsedForm]", form: str) -> None:
+def _require_affordable(form: str, fault: str | None, forms: "Iterable[RehearsedForm]") -> None:
     """Refuse to write a policy that can never be applied for lack of budget."""
-    faults = {each.name: each.budget_fault for each in forms}
-    if fault := faults.get(form):
-        others = [name for name, other in faults.items() if other is None]
+    if fault is not None:
+        others = [each.name for each in forms if each.fault is None]
         instead = f"; --take {others[0]} would fit" if others else ""
         raise CloakworkError(f"{form} is not proposed: {fault}{instead}")
 
 
+def _found(form: "RehearsedForm") -> "Iterator[tuple[str, Share]]":
+    """What is known, and the share of the cases that are found by it."""
+    for each in form.found:
+        if each.after is not None:
+            yield each.name.partition("/")[2], each.after
+
+
 def _form_json(form: "RehearsedForm") -> dict[str, Any]:
-    said = asdict(form) | {"found": {name: each.model_dump() for name, each in form.found}}
+    said = asdict(form) | {"found": {name: share.model_dump() for name, share in _found(form)}}
     for name in ("cost", "left"):
         cost = getattr(form, name)
         said[name] = None if cost is None else cost.model_dump()
@@ -445,7 +455,7 @@ def _forms_table(found: "Suggestion", forms: "Iterable[RehearsedForm]") -> Itera
         return "-" if value is None else f"{value:.2f}"
 
     def share(form: "RehearsedForm", kind: str) -> str:
-        known = dict(form.found).get(kind)
+        known = dict(_found(form)).get(kind)
         if known is None:
             return "-"
         mark = "!" if known.share > most else " "
@@ -478,7 +488,7 @@ def _forms_table(found: "Suggestion", forms: "Iterable[RehearsedForm]") -> Itera
 
 
 def _show_forms(found: "Suggestion", forms: "tuple[RehearsedForm, ...]") -> None:
-    from cloakwork.evaluation.rehearsal import SAMPLE
+    from cloakwork.evaluation.knowledge import SAMPLE
 
     click.secho("Tried on the log (internal: never publish these figures)", bold=True)
     for line in _forms_table(found, forms):

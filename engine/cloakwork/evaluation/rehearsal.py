@@ -5,38 +5,26 @@ no choice by these figures; whoever takes another one has chosen by them, and th
 (``privacy.md`` 3.7 and 3.8). Nothing is released, and no budget is charged.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-import numpy as np
-
 from cloakwork.base.costs import Cost
-from cloakwork.base.errors import BudgetExceeded, CloakworkError, first_line
+from cloakwork.base.errors import BudgetExceeded, CloakworkError, PlanImpossible, first_line
 from cloakwork.base.progress import Reporter
 from cloakwork.engines.memory import in_memory
-from cloakwork.evaluation.attacked import AttackedLogs, is_made_up
-from cloakwork.evaluation.coded import code_logs
 from cloakwork.evaluation.compare import in_few_words, measured_figures, searching_briefly
-from cloakwork.evaluation.knowledge import found_in_release
-from cloakwork.evaluation.risk_figures import Share
+from cloakwork.evaluation.knowledge import findable
+from cloakwork.evaluation.risk_figures import Attack
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.log.eventlog import EventLog
 from cloakwork.noise import secret
 from cloakwork.plan.budget import reservation_request
 from cloakwork.plan.planner import make_plan
 from cloakwork.policy.model import Policy
-from cloakwork.run.reading import OpenedLog
 from cloakwork.run.run import Run
 
-KNOWN: Final = ("sequence", "timed-events-3", "sequence-times")
-"""What somebody knows of a case: its activities in order; three of its events with their times to
-the hour; both, with all times (``evaluation.knowledge``).
-"""
-
 TARGETS: Final = 150
-SAMPLE: Final = 2000
-"""Cases of the log, at random, that are compared with made-up ones: all cost minutes."""
 SEARCH_SECONDS: Final = 5.0
 
 
@@ -48,7 +36,7 @@ class RehearsedForm:
     best): what is kept; None where there is nothing to compare. ``found``: the share of the cases
     that are found, by what is known (``KNOWN``). ``claims``: in few words; ``cost`` in the currency
     of its unit, and ``left`` of the budget after it, None where no total binds. ``fault``: why it
-    cannot be; all else is then empty; ``budget_fault``: where that is for lack of budget.
+    cannot be; all else is then empty.
     """
 
     name: str
@@ -57,16 +45,10 @@ class RehearsedForm:
     durations: float | None = None
     waits: float | None = None
     attributes: float | None = None
-    found: tuple[tuple[str, Share], ...] = ()
+    found: tuple[Attack, ...] = ()
     cost: Cost | None = None
     left: Cost | None = None
     fault: str | None = None
-    budget_fault: str | None = None
-
-    @property
-    def findable(self) -> float:
-        """The largest share that is found, whatever is known."""
-        return max((share.share for _, share in self.found), default=0.0)
 
 
 def rehearsed(
@@ -84,6 +66,19 @@ def rehearsed(
     return tuple(found)
 
 
+def budget_fault(policy: Policy, ledger: Ledger) -> str | None:
+    """Why the dataset's budget does not pay for a release under ``policy``; None where it does, or
+    where there is no plan that asks for some.
+    """
+    try:
+        ledger.check(reservation_request(make_plan(policy)))
+    except BudgetExceeded as error:
+        return first_line(error)
+    except PlanImpossible:
+        pass
+    return None
+
+
 def _tried(
     row: RehearsedForm, policy: Policy, log: EventLog, ledger: Ledger, reporter: Reporter
 ) -> RehearsedForm:
@@ -94,7 +89,7 @@ def _tried(
     try:
         forecast = ledger.check(reservation_request(plan))
     except BudgetExceeded as error:
-        return replace(row, fault=first_line(error), budget_fault=first_line(error))
+        return replace(row, fault=first_line(error))
     if forecast.after:
         row = replace(row, left=forecast.after[0].left)
     brief = make_plan(searching_briefly(policy, SEARCH_SECONDS))
@@ -106,29 +101,5 @@ def _tried(
         durations=figures["durations"],
         waits=figures["waits"],
         attributes=figures["attributes"],
-        found=tuple(_findable(source, OpenedLog(released, row.name, brief), reporter)),
+        found=findable(source, released, brief, targets=TARGETS, reporter=reporter),
     )
-
-
-def _findable(
-    source: EventLog, opened: OpenedLog, reporter: Reporter
-) -> Iterator[tuple[str, Share]]:
-    """The share of the cases that somebody finds in the release, by what he knows."""
-    if not opened.log.events.height:
-        return
-    # Made-up cases are nobody's, so whom of a sample they give away says what they do of all.
-    if is_made_up(opened) and source.case_count > SAMPLE:
-        drawn = np.random.default_rng(0).permutation(source.case_count)[:SAMPLE]
-        source = source.keep_cases(np.sort(drawn))
-    coded, released = code_logs(source, opened.log)
-    attacked = AttackedLogs(
-        source=coded,
-        releases=[released],
-        opened=[opened],
-        control=None,
-        most_targets=TARGETS,
-        seed=0,
-        reporter=reporter,
-        notes=[],
-    )
-    yield from found_in_release(attacked, KNOWN).items()

@@ -133,7 +133,7 @@ class WholeLogUtility(Frozen):
 
 @dataclass(frozen=True, slots=True)
 class WeekClock:
-    """By which clock events are told apart over the week: that of ``zone`` (an IANA name; None:
+    """The clock by which events are counted over the week: that of ``zone`` (an IANA name; None:
     UTC), by the hour. Where clocks show days only, ``days_from`` is the beginning of a day in the
     log's own zone: then by the day, a time counting for the day whose beginning is nearest to it,
     so that summer time moves none.

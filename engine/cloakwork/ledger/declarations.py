@@ -79,12 +79,8 @@ class DatasetDeclaration(Frozen):
         )
 
     def is_raised_by(self, later: "DatasetDeclaration") -> bool:
-        """Whether ``later`` has a larger total somewhere."""
-        known = self.totals
-        return any(
-            currency in known and not _is_within(cost, known[currency])
-            for currency, cost in later.totals.items()
-        )
+        """Whether ``later`` would loosen something, were all of it spent."""
+        return any(True for _ in _loosened(self, later, ()))
 
     def require_allowed(self, dataset: str, terms: BudgetTerms, policy: str) -> None:
         """Raise PlanImpossible where a policy with these terms protects another unit, or has other
@@ -235,7 +231,11 @@ def declarations(entries: Iterable[Entry], url: str = "") -> dict[str, DatasetDe
                 **{name: fields[name] for name in _SAID if name in fields},
             )
             earlier = found.get(name, NOTHING_DECLARED)
-            unspent = set(CURRENCIES) - spent.get(name, set())
+            # What only its owner may say counts where it was signed.
+            is_signed = "signature" in fields
+            unspent = set(CURRENCIES) - spent.get(name, set()) if is_signed else set[Currency]()
+            if not is_signed:
+                said = said.model_copy(update={"distinct_from": ()})
             found[name] = earlier.tightened_by(_no_looser(said, earlier, unspent), name, unspent)
         except (ValueError, KeyError, TypeError, AttributeError, PlanImpossible):
             raise LedgerError(url, f"entry {entry.seq} cannot be read") from None

@@ -303,7 +303,10 @@ def still_possible(plan: Plan) -> Iterator[str]:
     single = {column for goal, price in prices if price is not None for column in goal.over} - units
     yield from _by_activities(plan, goals, units)
     if TIMESTAMPS not in plan.released:
-        yield "Who knows when something happened to somebody finds nothing by that: no times are."
+        yield (
+            "Who knows when something happened to somebody finds nothing by that: no times are "
+            "released."
+        )
     elif TIMESTAMPS in units:
         yield (
             "Who knows when something happened to somebody learns hardly more by the released "
