@@ -7,10 +7,12 @@ import html
 import re
 from threading import Event
 
+from cloakwork.authoring.sources import read_plan
 from cloakwork.console.guard import REPORT_POLICY
 from cloakwork.console.visits import Job, JobProgress, JobResult, Jobs
 from cloakwork.errors import OutputError
 from cloakwork.plan.policies import load_policy
+from conftest import ROOT
 from console.conftest import LOG, POLICY
 from console.test_server import Links
 
@@ -70,6 +72,37 @@ def test_a_policy_that_changed_since_it_was_planned_is_planned_again(visitor, fo
     job = visitor.job(visitor.send("/apply", **asked))
     assert "has changed since it was planned here; plan again" in job.problem
     assert not visitor.state.ledger().history()
+
+
+def test_a_plan_is_saved_opened_compared_and_applied(visitor, folder, cloakwork):
+    """As ``apply PLAN LOG`` does it; what the file says is never believed."""
+    page = visitor.result(visitor.send("/plan", policy=POLICY, log=LOG))
+    digest = re.search('name="digest" value="([^"]+)"', page)[1]
+    asked = {"policy": POLICY, "log": LOG, "digest": digest, "out": "mine"}
+    saved = visitor.send("/plan/save", **asked)
+    assert saved.headers["location"] == "/plan?policy=mine.json&log=hospital.csv.gz&saved=1"
+    assert 'value="mine.json" selected' in visitor.get(saved.headers["location"]).text
+    assert "exists already" in visitor.send("/plan/save", **asked).text
+    stale = visitor.send("/plan/save", **asked | {"digest": "", "out": "b"}).text
+    assert "has changed since it was planned here" in stale
+    (folder / "k.yaml").write_text((ROOT / "policies" / "kanon-control-flow.yaml").read_text())
+    both = visitor.get("/diff?old=mine.json&new=k.yaml").text
+    assert "differential privacy" in both and "at least 10 cases share" in both
+    assert visitor.release("out", policy="mine.json").state == "done"
+    assert read_plan(folder / "out" / "plan.json") == read_plan(folder / "mine.json")
+    more = (folder / "mine.json").read_text().replace('"epsilon": 1.0', '"epsilon": 9.0')
+    (folder / "more.json").write_text(more.replace('"made_from"', '"internal"'))
+    (folder / POLICY).write_text((folder / POLICY).read_text().replace("1.0.0", "1.0.1"))
+    for name, why in (("more.json", "does not follow from"), ("mine.json", "has changed since")):
+        job = visitor.job(visitor.send("/plan", policy=name, log=LOG))
+        (line,) = job.problem.splitlines()
+        assert job.state == "failed" and why in line
+        found = cloakwork("apply", folder / name, folder / LOG, "--out", folder / "never")
+        assert found.code != 0 and why in found.err.splitlines()[-1]
+        assert not (folder / "never").exists()
+    assert cloakwork("policy", "diff", folder / "mine.json", folder / POLICY).code == 0
+    for name, words in (("../mine.json", "is no path inside"), ("no.json", "no such file")):
+        assert words in html.unescape(visitor.send("/plan", policy=name, log=LOG).text)
 
 
 def test_a_budget_that_is_used_up_refuses(visitor, folder):

@@ -4,11 +4,12 @@ to begin with, from a shipped one or the template of a sector.
 
 import getpass
 import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -37,57 +38,86 @@ SCHEMA_FILE: Final = "privacy-policy-v1.json"
 @dataclass(frozen=True, slots=True)
 class PolicySource:
     """A policy's text; ``label`` is what errors call it. ``path``: its file, None where it stands
-    in the registry.
+    in the registry, or in a plan. ``saved``: the file of that plan.
     """
 
     text: str
     label: str
     path: Path | None
+    saved: Path | None = None
 
     def policy(self) -> Policy:
         """The policy; raises PolicyError with every fault found."""
         return parse_policy(self.text, self.label)
 
     def plan(self, *, profile: Profile | None = None, window: str | None = None) -> Plan:
-        """``make_plan`` for it; causes of a refusal say line and column."""
-        return plan_text(self.text, self.label, profile=profile, window=window)
+        """``make_plan`` for it; causes of a refusal say line and column. A plan that was saved is
+        read as ``read_plan`` does, and is for its own window and profile alone.
+        """
+        if self.saved is None:
+            return plan_text(self.text, self.label, profile=profile, window=window)
+        if profile is not None:
+            raise CloakworkError(f"{self.label}: is a plan; name its policy beside a profile")
+        plan = read_plan(self.saved)
+        require_window(plan, window)
+        return plan
+
+    def saved_as(self, plan: Plan, out: Path) -> str:
+        """The file at ``out`` that holds ``plan``, made of this policy: for ``read_plan``."""
+        document = plan.model_dump(mode="json", by_alias=True)
+        # A version of the registry cannot change, so only a file is looked at again.
+        if self.path is not None:
+            document["made_from"] = os.path.relpath(self.path, out.parent)
+        return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
 def policy_source(source: str | Path, ledger: Ledger | str | None = None) -> PolicySource:
-    """The policy at a path, of a shipped name, or ``NAME@VERSION`` of the registry in ``ledger``.
+    """The policy at a path, of a shipped name, ``NAME@VERSION`` of the registry in ``ledger``, or
+    that of a saved plan (JSON).
 
     Raises PolicyError where there is none, LedgerError where the ledger cannot be read.
     """
+    # A version such as permits@1.0.0-a.json is no file.
     if isinstance(source, str) and is_reference(source):
         return PolicySource(Registry(ledger).get(source).text, source, None)
     path = resolve_policy(source)
+    # JSON is YAML, so a policy may be written in it, too.
+    if path.suffix == ".json" and "apiVersion" not in _document(path):
+        return saved_policy(path, str(source))
     return PolicySource(read_policy_text(path), str(path), path)
 
 
-def plan_from(source: str, window: str | None = None, ledger: Ledger | str | None = None) -> Plan:
-    """A plan from a plan file (JSON), or made from a policy as ``policy_source`` finds it, for
-    ``window``.
-    """
-    # A version such as permits@1.0.0-a.json is no file.
-    if Path(source).suffix != ".json" or is_reference(source):
-        return policy_source(source, ledger).plan(window=window)
-    plan = read_plan(Path(source))
-    require_window(plan, window)
-    return plan
+def saved_policy(path: Path, label: str) -> PolicySource:
+    """The policy of the plan that was saved at ``path``."""
+    text = json.dumps(_document(path).get("policy"))
+    return PolicySource(text, label, None, path)
+
+
+LARGEST_PLAN: Final = 1 << 24  # bytes
+
+
+def _document(path: Path) -> dict[str, Any]:
+    """The JSON of a saved plan; raises CloakworkError where it is none."""
+    try:
+        # The size comes first, so that no huge file is read into memory.
+        if path.stat().st_size > LARGEST_PLAN:
+            raise CloakworkError(f"{path}: has more than 16 MiB, and is no plan")
+        document = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        why = getattr(error, "strerror", None) or first_line(error)
+        raise CloakworkError(f"{path}: cannot be read as a plan: {why}") from error
+    if not isinstance(document, dict) or document.keys().isdisjoint(("policy", "apiVersion")):
+        raise CloakworkError(
+            f"{path}: is not a plan; make one with 'cloakwork plan POLICY LOG --out plan.json'"
+        )
+    return document
 
 
 def read_plan(path: Path) -> Plan:
     """Read a plan that ``cloakwork plan --out`` wrote; raises PlanMoved when its policy has moved
     on since, CloakworkError where it is no plan.
     """
-    try:
-        document = json.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise CloakworkError(f"{path}: cannot be read as a plan: {first_line(error)}") from error
-    if not isinstance(document, dict):
-        raise CloakworkError(
-            f"{path}: is not a plan; make one with 'cloakwork plan POLICY LOG --out plan.json'"
-        )
+    document = _document(path)
     made_from = document.pop("made_from", None)
     # 'plan --json' prints figures of the raw log and of the ledger beside the plan.
     for beside in ("internal", "ledger"):

@@ -2,8 +2,6 @@
 figures of a log, for planning to go by; ``apply``: anonymize a log, atomically.
 """
 
-import json
-import os
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -109,22 +107,17 @@ def plan(
             "'cloakwork apply' checks it"
         )
     # The file holds the plan alone; figures and the budget are printed beside it.
-    document = made.model_dump(mode="json", by_alias=True)
     if out is not None:
-        # A version of the registry cannot change, so only a file is looked at again.
-        made_from = (
-            {} if source.path is None else {"made_from": os.path.relpath(source.path, out.parent)}
-        )
         if (out.parent / "statement.json").exists():
             raise OutputError(
                 f"{out}: lies in a release, whose files are signed; name another place"
             )
-        text = json.dumps(document | made_from, indent=2, ensure_ascii=False)
-        write_new(out, text + "\n", force=True)
+        write_new(out, source.saved_as(made, out), force=True)
     if as_json:
         # Figures of the raw log stand under a key of their own, apart from what may be published.
         figures = {step.mechanism: dict(step.figures) for step in previewed}
         internal = {"internal": figures} if previewed else {}
+        document = made.model_dump(mode="json", by_alias=True)
         print_json(document | {"ledger": outlook_json(outlook)} | internal)
         return
     width = screen_columns()
@@ -285,13 +278,13 @@ def apply(
     (Parquet), or spark:TABLE.
     """
     from cloakwork import api
-    from cloakwork.authoring.sources import plan_from
+    from cloakwork.authoring.sources import policy_source
     from cloakwork.report.failures import noting_remains
     from cloakwork.report.outcome import outcome, outcome_json
 
     require_order([policy_or_plan], log)
     mapping = column_mapping(columns, Path(log))
-    plan = plan_from(policy_or_plan, window, ledger)
+    plan = policy_source(policy_or_plan, ledger).plan(window=window)
     # Spark reads addresses and tables that no file of this machine is.
     if engine != "spark":
         require_log(Path(log), folders=True)

@@ -166,7 +166,7 @@ def diff(
     """Compare two versions of a policy: what protects better now (tighter), what worse (looser),
     what else changed (other), and how far the version must rise for it.
 
-    OLD and NEW: files, shipped policies, or NAME@VERSION of the registry.
+    OLD and NEW: files, shipped policies, NAME@VERSION of the registry, or saved plans.
     """
     from cloakwork.authoring.sources import policy_source
     from cloakwork.policy.diff import counted_changes, verdict, version_step
@@ -231,7 +231,8 @@ def policy() -> None:
     """Write, check, explain and compare privacy policies.
 
     Where a policy is asked for, give a file, the name of a shipped policy (see 'cloakwork policy
-    list'), or NAME@VERSION of the registry (see 'cloakwork registry list').
+    list'), NAME@VERSION of the registry (see 'cloakwork registry list'), or a plan that 'cloakwork
+    plan --out' saved: it stands for its policy.
     """
 
 

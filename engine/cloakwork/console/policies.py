@@ -6,9 +6,9 @@ from pathlib import Path
 from starlette.responses import JSONResponse, Response
 
 from cloakwork.authoring.registry import Registry
-from cloakwork.authoring.sources import sectors, template_policy, user_name
+from cloakwork.authoring.sources import PolicySource, sectors, template_policy, user_name
 from cloakwork.authoring.versions import PolicyVersion
-from cloakwork.base.errors import MOST_LINES, CloakworkError, FileProblem, PolicyError
+from cloakwork.base.errors import MOST_LINES, CloakworkError, FileProblem, PolicyError, first_line
 from cloakwork.console.visits import Visit, address, go, policy_file, policy_names, policy_source
 from cloakwork.console.workplace import OutsideFolder, read_policy_text, text_digest, write_text
 from cloakwork.plan.policies import load_policy, parse_policy
@@ -17,6 +17,7 @@ from cloakwork.policy.explain import Section, explain
 from cloakwork.policy.lint import lint
 from cloakwork.policy.load import with_code_lists
 from cloakwork.policy.schema import policy_schema
+from cloakwork.report.plan_screen import plan_sections
 from cloakwork.report.policy_findings import VERDICTS, Annotation, placed_advice, version_sentence
 
 
@@ -109,8 +110,13 @@ def compare_two(visit: Visit) -> Response:
     old, new = visit.asked("old"), visit.asked("new")
     changes: tuple[Change, ...] = ()
     sentences: list[str] = []
+    planned: dict[str, list[tuple[str, ...]]] = {}
     if old and new:
-        before, after = (policy_source(visit, name).policy() for name in (old, new))
+        sources = [policy_source(visit, name) for name in (old, new)]
+        before, after = (source.policy() for source in sources)
+        outcomes = [_outcome(source) for source in sources]
+        labels = dict.fromkeys(label for outcome in outcomes for label in outcome)
+        planned = {each: [outcome.get(each, ()) for outcome in outcomes] for each in labels}
         changes = diff(before, after)
         step = version_step(before, after, changes)
         sentences = [VERDICTS[verdict(changes)]]
@@ -123,7 +129,18 @@ def compare_two(visit: Visit) -> Response:
         new=new,
         changes=changes,
         sentences=sentences,
+        planned=planned,
     )
+
+
+def _outcome(source: PolicySource) -> dict[str, tuple[str, ...]]:
+    """What a plan gives and costs, by the labels of its screen; else why there is none."""
+    try:
+        plan = source.plan()
+    except CloakworkError as error:
+        return {"Plan": (first_line(error),)}
+    found = plan_sections(plan, source.label, (), None)
+    return {each.label: each.entries for each in found if each.label not in ("", "Would change")}
 
 
 def _text_sent(visit: Visit) -> str:

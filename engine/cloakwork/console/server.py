@@ -65,6 +65,7 @@ DONE: Final[dict[str, Page]] = {
     "/suggest": work.suggest,
     "/risk": releases.attack,
     "/plan": work.plan,
+    "/plan/save": work.save_plan,
     "/apply": work.apply,
     "/work/{job}/stop": work.stop,
     "/release/verify": releases.verify,

@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -15,10 +15,16 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from cloakwork.authoring.registry import Registry, is_reference
-from cloakwork.authoring.sources import PolicySource
+from cloakwork.authoring.sources import PolicySource, saved_policy
 from cloakwork.base.errors import CloakworkError, first_line
 from cloakwork.base.progress import silent
-from cloakwork.console.workplace import POLICY_ENDINGS, OutsideFolder, Workplace, read_policy_text
+from cloakwork.console.workplace import (
+    PLAN_ENDING,
+    POLICY_ENDINGS,
+    OutsideFolder,
+    Workplace,
+    read_policy_text,
+)
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.policy.load import with_code_lists
 from cloakwork.report.failures import notes_of
@@ -278,10 +284,10 @@ def job_page(job: Job) -> str:
     return f"/work/{job.id}"
 
 
-def address(path: str, **query: str) -> str:
+def address(path: str, **query: str | Sequence[str]) -> str:
     """A page's address with what it is about, each value escaped."""
     given = {name: value for name, value in query.items() if value}
-    return f"{path}?{urlencode(given)}" if given else path
+    return f"{path}?{urlencode(given, doseq=True)}" if given else path
 
 
 # An address of ours begins with one slash; two would name another host.
@@ -330,17 +336,22 @@ def shown(text: object) -> str:
 
 
 def policy_names(visit: Visit) -> tuple[str, ...]:
-    """The versions of the registry that are not revoked, the newest first; then the files."""
+    """The versions of the registry that are not revoked, the newest first; the files; saved plans,
+    which stand for their policies.
+    """
     versions = Registry(visit.state.ledger()).versions()
     kept = [each.reference for each in versions if each.state != "revoked"]
-    return (*reversed(kept), *visit.workplace.look().policies)
+    found = visit.workplace.look()
+    return (*reversed(kept), *found.policies, *found.plans)
 
 
 def policy_source(visit: Visit, name: str) -> PolicySource:
-    """The policy that a page names; its errors call it so.
+    """The policy that a page names, by a file, a version or a saved plan; its errors call it so.
 
     Raises OutsideFolder where it is neither a version nor a file of the folder.
     """
+    if name.lower().endswith(PLAN_ENDING):
+        return saved_policy(visit.workplace.existing_file(name), name)
     # A file may be called NAME@VERSION, too; its ending tells it apart.
     if is_reference(name) and not name.lower().endswith(POLICY_ENDINGS):
         return PolicySource(Registry(visit.state.ledger()).get(name).text, name, None)

@@ -26,13 +26,21 @@ from cloakwork.console.visits import (
     JobProgress,
     JobResult,
     Visit,
+    address,
     go,
     job_page,
     policy_file,
     policy_names,
     policy_source,
 )
-from cloakwork.console.workplace import OutsideFolder, read_policy_text, write_text
+from cloakwork.console.workplace import (
+    PLAN_ENDING,
+    OutsideFolder,
+    read_policy_text,
+    text_digest,
+    write_text,
+)
+from cloakwork.plan.model import Plan
 from cloakwork.plan.policies import parse_policy
 from cloakwork.policy.lint import lint
 from cloakwork.policy.load import with_code_lists
@@ -183,8 +191,10 @@ def plan_form(visit: Visit) -> Response:
         "plan.html",
         policies=policy_names(visit),
         logs=found.logs,
+        plans=found.plans,
         policy=visit.asked("policy"),
         log=visit.asked("log"),
+        saved=visit.asked("saved"),
     )
 
 
@@ -201,38 +211,61 @@ def plan(visit: Visit) -> Response:
         progress("trying the steps out" if api.previewable(made) else "planned")
         previewed = api.preview(made, log, reporter=progress) if api.previewable(made) else ()
         warnings = warning_lines(made, budget.without_dp)
-        # The first free name is proposed; the form may hold another.
-        names = (f"release-{made.policy.metadata.name}-{number}" for number in count(1))
+        out = _free(visit, f"release-{made.policy.metadata.name}")
         return JobResult(
             "planned.html",
             {
                 "policy": policy_name,
                 "log": log_name,
                 "window": window,
-                "digest": made.policy_digest,
+                "digest": text_digest(made.model_dump_json()),
                 "sections": plan_sections(made, log.name, previewed, budget),
                 "branches": tuple(branches(made, previewed, warnings, show_all=True)),
-                "out": next(name for name in names if not (visit.workplace.root / name).exists()),
+                "out": out,
+                "plan_out": _free(visit, f"plan-{made.policy.metadata.name}", PLAN_ENDING),
             },
         )
 
     return visit.begin(f"Plan {policy_name} for {log_name}", work)
 
 
+def _free(visit: Visit, name: str, ending: str = "") -> str:
+    """The first name that is free, as a proposal; the form may hold another."""
+    names = (f"{name}-{number}{ending}" for number in count(1))
+    return next(each for each in names if not (visit.workplace.root / each).exists())
+
+
+def _planned(visit: Visit) -> Plan:
+    """The plan that was read on its page, planned again."""
+    name, window = visit.sent("policy"), visit.sent("window")
+    plan = policy_source(visit, name).plan(window=window or None)
+    if visit.sent("digest") != text_digest(plan.model_dump_json()):
+        raise PlanMoved(f"{name}: has changed since it was planned here; plan again")
+    return plan
+
+
+def save_plan(visit: Visit) -> Response:
+    """Write the plan to a file of its own, to be opened, compared and applied later, here or with
+    ``cloakwork apply PLAN LOG``.
+    """
+    made = _planned(visit)
+    out = visit.workplace.new(visit.sent("out"), ending=PLAN_ENDING)
+    write_text(out, policy_source(visit, visit.sent("policy")).saved_as(made, out))
+    name = visit.workplace.relative(out) or out.name
+    return go(address("/plan", policy=name, log=visit.sent("log"), saved="1"))
+
+
 def apply(visit: Visit) -> Response:
     """Make the release that was planned."""
-    policy_name, log_name, window = visit.sent("policy"), visit.sent("log"), visit.sent("window")
-    source = policy_source(visit, policy_name)
+    policy_name, log_name = visit.sent("policy"), visit.sent("log")
     log = visit.workplace.existing_file(log_name)
     out = visit.workplace.new(visit.sent("out"))
     name = visit.workplace.relative(out) or out.name
-    digest, is_required = visit.sent("digest"), bool(visit.sent("require_approval"))
+    is_required = bool(visit.sent("require_approval"))
 
     def work(progress: JobProgress) -> JobResult:
-        made = source.plan(window=window or None)
         # What was read on the page of the plan is what is applied.
-        if digest != made.policy_digest:
-            raise PlanMoved(f"{policy_name}: has changed since it was planned here; plan again")
+        made = _planned(visit)
         book = visit.state.ledger(progress)
         with noting_remains(book, out):
             published = api.release(
@@ -309,7 +342,7 @@ def compare_form(visit: Visit) -> Response:
         "compare.html",
         policies=policy_names(visit),
         logs=visit.workplace.look().logs,
-        chosen=visit.asked("policy"),
+        chosen=visit.request.query_params.getlist("policy"),
         log=visit.asked("log"),
     )
 

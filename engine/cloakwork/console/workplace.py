@@ -6,7 +6,7 @@ No path that a form sends leads out of it, by ``..``, by an absolute path or by 
 import hashlib
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -47,6 +47,8 @@ _BEGINNING: Final = 65_536
 """Bytes of a file that are looked at."""
 
 POLICY_ENDINGS: Final = (".yaml", ".yml")
+PLAN_ENDING: Final = ".json"
+_PLANS: Final = {PLAN_ENDING: (b'"format": "cloakwork/plan/v',)}
 STATEMENT: Final = "statement.json"
 
 
@@ -60,6 +62,7 @@ class FoundFiles:
 
     policies: tuple[str, ...]
     logs: tuple[str, ...]
+    plans: tuple[str, ...]
     releases: tuple[str, ...]
     packed: tuple[str, ...]
     all_seen: bool
@@ -125,7 +128,7 @@ class Workplace:
 
     def look(self) -> FoundFiles:
         """What the folder holds, in alphabetical order."""
-        policies, logs, releases, packed = [], [], [], []
+        policies, logs, plans, releases, packed = [], [], [], [], []
         seen = 0
         for path in self._walk(self.root, DEEPEST):
             seen += 1
@@ -139,13 +142,16 @@ class Workplace:
                 continue
             elif name.endswith(POLICY_ENDINGS):
                 policies.append(relative)
-            elif name.endswith(LOG_ENDINGS) or _is_object_centric(path):
+            elif _begins_like(path, _PLANS):
+                plans.append(relative)
+            elif name.endswith(LOG_ENDINGS) or _begins_like(path, _OBJECT_CENTRIC):
                 logs.append(relative)
             elif name.endswith(".zip"):
                 packed.append(relative)
         return FoundFiles(
             tuple(sorted(policies)),
             tuple(sorted(logs)),
+            tuple(sorted(plans)),
             tuple(sorted(releases)),
             tuple(sorted(packed)),
             all_seen=seen <= MOST_ENTRIES,
@@ -184,9 +190,9 @@ class Workplace:
                 yield from self._walk(path, deeper - 1)
 
 
-def _is_object_centric(path: Path) -> bool:
-    """Whether a file of an ending that others have, too, begins like an object-centric log."""
-    signs = _OBJECT_CENTRIC.get(path.suffix.lower())
+def _begins_like(path: Path, signs_of: Mapping[str, tuple[bytes, ...]]) -> bool:
+    """Whether a file of an ending that others have, too, begins with one of the signs of it."""
+    signs = signs_of.get(path.suffix.lower())
     if signs is None:
         return False
     try:
