@@ -8,9 +8,11 @@ import re
 from threading import Event
 
 from cloakwork.authoring.sources import read_plan
+from cloakwork.console import work
 from cloakwork.console.guard import REPORT_POLICY
 from cloakwork.console.visits import Job, JobProgress, JobResult, Jobs
 from cloakwork.errors import OutputError
+from cloakwork.evaluation.rehearsal import RehearsedForm
 from cloakwork.plan.policies import load_policy
 from conftest import ROOT
 from console.conftest import LOG, POLICY
@@ -27,6 +29,36 @@ def test_a_log_becomes_a_policy(visitor, folder):
     assert load_policy(folder / "mine.yaml").metadata.dataset == "er"
     again = visitor.send("/suggest", **asked)
     assert "mine.yaml: exists already" in again.text
+
+
+def test_another_form_is_a_choice_that_the_policy_records(visitor, folder, monkeypatch):
+    """The forms stand beside each other; only the proposal itself is replaced."""
+    # How long a rehearsal takes, and what it finds, is told elsewhere.
+    tried = lambda _, forms, *__: tuple(map(RehearsedForm, forms))  # noqa: E731
+    monkeypatch.setattr(work, "rehearsed", tried)
+    asked = {"log": LOG, "out": "mine", "audience": "publish", "confirm": "Ann", "try": "1"}
+    job = visitor.job(visitor.send("/suggest", **asked))
+    page = visitor.get(f"/work/{job.id}").text
+    assert "whole-log-dp (proposed)" in page and "% by three times" in page
+    assert load_policy(folder / "mine.yaml").metadata.suggested.chosen is None
+    assert "no such form" in visitor.send("/suggest/take", job=job.id, form="<b>").text
+    sent = visitor.send("/suggest/take", job=job.id, form="control-flow-dp")
+    assert sent.headers["location"] == "/policy?file=mine.yaml"
+    found = load_policy(folder / "mine.yaml").metadata.suggested
+    assert (found.chosen, found.instead_of) == ("control-flow-dp", "whole-log-dp")
+    assert found.confirmed_by == "Ann"
+    (folder / "mine.yaml").write_text("# by somebody else")
+    again = visitor.send("/suggest/take", job=job.id, form="whole-log-dp")
+    assert "has changed since it was proposed" in again.text
+    assert "not known any more" in visitor.send("/suggest/take", job="99", form="x").text
+    # Without budget nothing is written, and nothing can be taken.
+    poor = {"name": "poor", "owner": "Ward", "epsilon": "0.5", "delta": "0.000001"}
+    assert visitor.send("/dataset/declare", **poor).status_code == 303
+    job = visitor.job(visitor.send("/suggest", **asked | {"out": "poor", "dataset": "poor"}))
+    assert "is not proposed" in visitor.get(f"/work/{job.id}").text
+    refused = visitor.send("/suggest/take", job=job.id, form="whole-log-dp")
+    assert refused.status_code == 400 and "left" in refused.text
+    assert not (folder / "poor.yaml").exists()
 
 
 def test_an_audience_that_there_is_not(visitor):

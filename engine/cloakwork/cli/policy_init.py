@@ -5,7 +5,7 @@ or a log.
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
         Times,
     )
     from cloakwork.evaluation.rehearsal import RehearsedForm
-    from cloakwork.evaluation.risk_figures import Share
     from cloakwork.policy.model import Role
 
 STARTER: Final = "kanon-dp-timestamps"
@@ -431,60 +430,32 @@ def _require_affordable(form: str, fault: str | None, forms: "Iterable[Rehearsed
         raise CloakworkError(f"{form} is not proposed: {fault}{instead}")
 
 
-def _found(form: "RehearsedForm") -> "Iterator[tuple[str, Share]]":
-    """What is known, and the share of the cases that are found by it."""
-    for each in form.found:
-        if each.after is not None:
-            yield each.name.partition("/")[2], each.after
-
-
 def _form_json(form: "RehearsedForm") -> dict[str, Any]:
-    said = asdict(form) | {"found": {name: share.model_dump() for name, share in _found(form)}}
+    from cloakwork.report.comparison import shares_found
+
+    found = {name: share.model_dump() for name, share in shares_found(form).items()}
+    said = asdict(form) | {"found": found}
     for name in ("cost", "left"):
         cost = getattr(form, name)
         said[name] = None if cost is None else cost.model_dump()
     return said
 
 
-def _forms_table(found: "Suggestion", forms: "Iterable[RehearsedForm]") -> Iterator[str]:
+def _forms_table(found: "Suggestion", forms: "Sequence[RehearsedForm]") -> Iterator[str]:
     """The forms beside each other: what is kept, who is found, what it costs."""
-    most, proposed = found.threshold, found.instead_of or found.form
-    forms = list(forms)
+    from cloakwork.report.comparison import form_rows
 
-    def number(value: float | None) -> str:
-        return "-" if value is None else f"{value:.2f}"
-
-    def share(form: "RehearsedForm", kind: str) -> str:
-        known = dict(_found(form)).get(kind)
-        if known is None:
-            return "-"
-        mark = "!" if known.share > most else " "
-        return f"{100 * known.share:.1f} (to {100 * known.high:.1f}){mark}"
-
-    def cost(form: "RehearsedForm") -> str:
-        if form.cost is None:
-            return "-"
-        left = "" if form.left is None else f" ({form.left.epsilon:g} left)"
-        return f"{form.cost.epsilon:g}{left}"
-
-    rows: list[tuple[str, list[str]]] = [
-        ("", [each.name + (" *" if each.name == proposed else "") for each in forms]),
-        ("similarity (1 best)", [number(each.similarity) for each in forms]),
-        ("durations off by", [number(each.durations) for each in forms]),
-        ("waits off by (log10)", [number(each.waits) for each in forms]),
-        ("attributes off by", [number(each.attributes) for each in forms]),
-        ("% found by sequence", [share(each, "sequence") for each in forms]),
-        ("% by three times", [share(each, "timed-events-3") for each in forms]),
-        ("% by both", [share(each, "sequence-times") for each in forms]),
-        ("epsilon", [cost(each) for each in forms]),
-    ]
+    proposed = found.instead_of or found.form
+    names = [each.name + (" *" if each.name == proposed else "") for each in forms]
+    rows = [("", names), *form_rows(forms, found.threshold)]
     width = max(len(cell) for _, cells in rows for cell in cells) + 2
     for label, cells in rows:
         yield f"  {label:<21}" + "".join(f"{cell:<{width}}" for cell in cells).rstrip()
     for each in forms:
         if each.fault is not None:
             yield f"  {each.name}: {each.fault}"
-    yield f"  *: proposed, from the answers alone. !: above {100 * most:g} %, the threshold of it."
+    most = 100 * found.threshold
+    yield f"  *: proposed, from the answers alone. !: above {most:g} %, the threshold of it."
 
 
 def _show_forms(found: "Suggestion", forms: "tuple[RehearsedForm, ...]") -> None:

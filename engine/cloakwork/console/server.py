@@ -63,6 +63,7 @@ DONE: Final[dict[str, Page]] = {
     "/dataset/declare": datasets.declare,
     "/compare": work.compare_settings,
     "/suggest": work.suggest,
+    "/suggest/take": work.take,
     "/risk": releases.attack,
     "/plan": work.plan,
     "/plan/save": work.save_plan,

@@ -17,9 +17,11 @@ from cloakwork.authoring.suggestion import (
     GOALS,
     HARMS,
     KNOWLEDGE,
+    Suggestion,
     SuggestionRequest,
+    forms_beside,
 )
-from cloakwork.base.errors import PlanMoved
+from cloakwork.base.errors import CloakworkError, PlanMoved
 from cloakwork.console.guard import REPORT_POLICY
 from cloakwork.console.visits import (
     Job,
@@ -40,11 +42,12 @@ from cloakwork.console.workplace import (
     text_digest,
     write_text,
 )
+from cloakwork.evaluation.rehearsal import budget_fault, rehearsed
 from cloakwork.plan.model import Plan
 from cloakwork.plan.policies import parse_policy
 from cloakwork.policy.lint import lint
 from cloakwork.policy.load import with_code_lists
-from cloakwork.report.comparison import beside_lines, comparison_html, table_rows
+from cloakwork.report.comparison import beside_lines, comparison_html, form_rows, table_rows
 from cloakwork.report.failures import noting_remains
 from cloakwork.report.outcome import outcome
 from cloakwork.report.plan_screen import branches, plan_sections
@@ -133,25 +136,57 @@ def suggest(visit: Visit) -> Response:
         said=said,
     )
     request = asked_request(request, _answers_sent(visit), base=log.parent, label="public")
-    name = visit.workplace.relative(out) or out.name
+    name, tries = visit.workplace.relative(out) or out.name, bool(visit.sent("try"))
 
     def work(progress: JobProgress) -> JobResult:
         progress("reading the log")
         found = request.suggestion(progress)
-        write_text(out, found.text)
+        found = replace(found, confirmed_by=visit.sent("confirm") or None)
+        beside, ledger = forms_beside(found), visit.state.ledger()
+        assert found.log is not None  # noqa: S101 - it was read just now
+        forms = rehearsed(found.log, beside, ledger, progress) if tries else ()
+        # What can never be applied for lack of budget is not proposed.
+        fault = budget_fault(beside[found.form], ledger)
+        if fault is None:
+            write_text(out, found.text)
         return JobResult(
             "suggested.html",
             {
                 "file": name,
                 "log": visit.sent("log"),
-                "goal": found.goal,
-                "proposals": found.proposals,
-                "taken": found.columns_in_words,
-                "notes": found.notes,
+                # The log would stay in memory as long as the job is remembered.
+                "suggestion": replace(found, log=None),
+                "fault": fault,
+                "forms": forms,
+                "rows": form_rows(forms, found.threshold),
             },
         )
 
     return visit.begin(f"Propose a policy for {visit.sent('log')}", work)
+
+
+def take(visit: Visit) -> Response:
+    """Write another form of release than the proposed one; the policy says that it was chosen."""
+    job = visit.state.jobs.get(visit.sent("job"))
+    content = {} if job is None else job.result.content
+    found, form = content.get("suggestion"), visit.sent("form")
+    if not isinstance(found, Suggestion):
+        raise OutsideFolder("this proposal is not known any more; propose again")
+    others = [each.name for each in content["forms"] if each.name != found.form]
+    forms = {found.form: found} | {each: found.taking(each) for each in others}
+    if form not in forms:
+        raise OutsideFolder("there is no such form; choose one of the table")
+    if fault := budget_fault(forms_beside(forms[form])[form], visit.state.ledger()):
+        raise CloakworkError(f"{form}: {fault}")
+    # Only the proposal itself is replaced, never what somebody has made of it since.
+    name = content["file"]
+    path = visit.workplace.root / name
+    if not path.exists():
+        path = visit.workplace.new(name)
+    elif read_policy_text(policy_file(visit, name)) not in [each.text for each in forms.values()]:
+        raise OutsideFolder(f"{name}: has changed since it was proposed; propose again")
+    write_text(path, forms[form].text)
+    return go(address("/policy", file=name))
 
 
 def _answers_sent(visit: Visit) -> dict[str, object]:

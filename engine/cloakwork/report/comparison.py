@@ -3,7 +3,7 @@ picture of privacy against what is left.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -15,6 +15,8 @@ from cloakwork.evaluation.comparison_model import (
     Comparison,
     FigureSpread,
 )
+from cloakwork.evaluation.rehearsal import RehearsedForm
+from cloakwork.evaluation.risk_figures import Share
 from cloakwork.evaluation.utility import Utility
 from cloakwork.report.html import lines, page
 from cloakwork.report.screen import ScreenSection, block, fitted, print_sections, printable
@@ -347,3 +349,47 @@ def attack_text(bound: AttackBound) -> str:
 def share_text(figure: FigureSpread | None) -> str:
     """The median in per cent."""
     return "-" if figure is None else f"{figure.median:.0%}"
+
+
+def shares_found(form: RehearsedForm) -> dict[str, Share]:
+    """By what is known, the share of the cases that are found."""
+    found = ((each.name.partition("/")[2], each.after) for each in form.found)
+    return {name: after for name, after in found if after is not None}
+
+
+_FOUND_BY: Final = {
+    "sequence": "% found by sequence",
+    "timed-events-3": "% by three times",
+    "sequence-times": "% by both",
+}
+
+
+def form_rows(forms: Sequence[RehearsedForm], most: float) -> list[tuple[str, list[str]]]:
+    """Forms of release beside each other, a label and a cell each: what is kept, who is found, what
+    it costs. A share of cases above ``most`` is marked with ``!``.
+    """
+
+    def number(value: float | None) -> str:
+        return "-" if value is None else f"{value:.2f}"
+
+    def share(form: RehearsedForm, kind: str) -> str:
+        known = shares_found(form).get(kind)
+        if known is None:
+            return "-"
+        mark = "!" if known.share > most else " "
+        return f"{100 * known.share:.1f} (to {100 * known.high:.1f}){mark}"
+
+    def cost(form: RehearsedForm) -> str:
+        if form.cost is None:
+            return "-"
+        left = "" if form.left is None else f" ({form.left.epsilon:g} left)"
+        return f"{form.cost.epsilon:g}{left}"
+
+    return [
+        ("similarity (1 best)", [number(each.similarity) for each in forms]),
+        ("durations off by", [number(each.durations) for each in forms]),
+        ("waits off by (log10)", [number(each.waits) for each in forms]),
+        ("attributes off by", [number(each.attributes) for each in forms]),
+        *((label, [share(each, kind) for each in forms]) for kind, label in _FOUND_BY.items()),
+        ("epsilon", [cost(each) for each in forms]),
+    ]
