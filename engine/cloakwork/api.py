@@ -413,7 +413,7 @@ def risk(
     under = plan.policy if policy is None and plan is not None else policy
     logs = [original] if control is None else [original, control]
     first, *others = (opened_under(each, under, columns) for each in logs)
-    attacked_plan = releases[0].plan if releases else None
+    attacked_plan = releases[0].plan if releases and membership else None
     if membership and attacked_plan is None:
         if policy is None:
             raise LogError(
@@ -427,18 +427,17 @@ def risk(
         employees = next((name for name in protected if name is not None), None)
     if threshold is None and under is not None:
         threshold = under.spec.assume.risk_threshold
-    return attack_logs(
+    found = attack_logs(
         first,
         releases,
         others[0] if others else None,
-        plan=attacked_plan,
-        membership=membership,
+        membership=None if attacked_plan is None else (attacked_plan, membership),
         targets=targets,
         seed=seed,
         reporter=reporter,
         employees=employees,
-        threshold=threshold,
     )
+    return found.model_copy(update={"threshold": threshold})
 
 
 def compare(

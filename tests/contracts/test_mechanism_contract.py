@@ -23,7 +23,6 @@ from cloakwork.mechanisms.attributes.local import BoundedLaplace, RandomisedResp
 from cloakwork.mechanisms.attributes.redact import Redact, RedactParams, Treatment
 from cloakwork.mechanisms.base import Offer, PartOfGoal, Refusal
 from cloakwork.mechanisms.bound import BoundContributions, BoundParams
-from cloakwork.mechanisms.kanon.a_star import AStar
 from cloakwork.mechanisms.kanon.auto import Auto
 from cloakwork.mechanisms.kanon.best_first import BestFirst
 from cloakwork.mechanisms.kanon.closeness import Closeness
@@ -31,16 +30,16 @@ from cloakwork.mechanisms.kanon.employees import Employees, EmployeesParams
 from cloakwork.mechanisms.kanon.fill import Fill, FillParams
 from cloakwork.mechanisms.kanon.generalise import Generalise, GeneraliseParams, QuasiIdentifier
 from cloakwork.mechanisms.kanon.optimal import Optimal
-from cloakwork.mechanisms.kanon.pretsa import Pretsa
 from cloakwork.mechanisms.kanon.tlkc import Tlkc
 from cloakwork.mechanisms.timestamps.histogram import TimestampHistogram
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
 from cloakwork.mechanisms.timestamps.regression import TimestampRegression
 from cloakwork.mechanisms.variants.adaptive import VariantAdaptive
-from cloakwork.mechanisms.variants.amun import VariantAmun
 from cloakwork.mechanisms.variants.markov import VariantMarkov
 from cloakwork.mechanisms.variants.threshold import VariantThreshold
 from cloakwork.testing.contract import MechanismContract
+from cloakwork_extras.a_star import AStar
+from cloakwork_extras.amun import VariantAmun
 from cloakwork_extras.dfg import DfgLaplace
 from cloakwork_extras.libra import VariantLibra, VariantLibraPublished
 from cloakwork_extras.networks.generative import VariantDdpm, VariantTravag
@@ -48,6 +47,7 @@ from cloakwork_extras.networks.one_hot import OneHotOptions
 from cloakwork_extras.networks.params import TransformerParams
 from cloakwork_extras.networks.published import VariantDdpmPublished, VariantTravagPublished
 from cloakwork_extras.networks.transformer import VariantTransformer
+from cloakwork_extras.pretsa import Pretsa
 from cloakwork_extras.pripel import PripelPublished
 from cloakwork_extras.published import VariantAmunPublished
 from cloakwork_extras.trees.prefix_tree import PrefixTree

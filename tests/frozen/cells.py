@@ -41,6 +41,9 @@ SEED: Final = 7
 MOVED: Final = frozenset(
     {
         "dfg/laplace",
+        "kanon/a-star",
+        "kanon/pretsa",
+        "variants/amun",
         "variants/amun-published",
         "variants/ddpm",
         "variants/ddpm-published",

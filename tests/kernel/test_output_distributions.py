@@ -22,9 +22,9 @@ from cloakwork.base.lineage import CONTROL_FLOW
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Growth, Kernel, NoisySums
 from cloakwork.mechanisms.registry import catalogue
-from cloakwork.mechanisms.variants.amun import AmunParams, VariantAmun
 from cloakwork.mechanisms.variants.threshold import VariantThreshold, calibrate_threshold
 from cloakwork.noise import reproducible
+from cloakwork_extras.amun import AmunParams, VariantAmun
 from kernel.laws import (
     NEVER,
     LaplaceLaw,

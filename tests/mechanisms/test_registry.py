@@ -19,13 +19,13 @@ from cloakwork.mechanisms.aggregates import VariantCounts
 from cloakwork.mechanisms.attributes.redact import Redact, RedactParams
 from cloakwork.mechanisms.attributes.redact import Treatment as Rule
 from cloakwork.mechanisms.base import Offer, PartOfGoal, Refusal
-from cloakwork.mechanisms.kanon.pretsa import Pretsa
 from cloakwork.mechanisms.registry import OfPackage, Package
 from cloakwork.mechanisms.steps import Decision, MapCases, MapCasesBySummary, NoiseOnTimesStep
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
 from cloakwork.noise import reproducible
 from cloakwork.plan.planner import make_plan
 from cloakwork.testing.contract_logs import BATCH_LOG, assert_same_log, random_batches
+from cloakwork_extras.pretsa import Pretsa
 from plan.conftest import policy_of
 from plan.test_joint import spec
 from plan.toy_parts import ToyAttributes, ToyTimes, with_toys

@@ -27,13 +27,13 @@ from cloakwork.evaluation.dp_audit import (
 )
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Offer
-from cloakwork.mechanisms.variants.amun import VariantAmun
 from cloakwork.mechanisms.variants.threshold import (
     VariantThreshold,
     calibrate_threshold,
     threshold_event,
 )
 from cloakwork.noise import Noise, reproducible
+from cloakwork_extras.amun import VariantAmun
 from cloakwork_extras.published import VariantAmunPublished
 from measuring import release
 from privacy.sources import seeded_audit

@@ -26,7 +26,6 @@ from cloakwork.mechanisms.kanon.auto import Auto, AutoParams
 from cloakwork.mechanisms.kanon.deadline import Deadline
 from cloakwork.mechanisms.kanon.family import Anonymiser
 from cloakwork.mechanisms.kanon.optimal import Optimal, OptimalParams
-from cloakwork.mechanisms.kanon.pretsa import Pretsa, PretsaParams
 from cloakwork.mechanisms.kanon.problem import KAnonymityProblem, Solution
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.mechanisms.steps import Decision
@@ -44,6 +43,7 @@ from cloakwork.run.search_cache import (
     typed_bytes,
 )
 from cloakwork.testing.contract_logs import log_of
+from cloakwork_extras.pretsa import Pretsa, PretsaParams
 from conftest import EXAMPLES, ROOT, Said, hurried
 
 HOSPITAL = EXAMPLES / "hospital.xes.gz"

@@ -26,6 +26,7 @@ from cloakwork.ledger.declarations import WINDOW_LENGTHS, DatasetWindows, declar
 from cloakwork.report.ledger_text import (
     comparison_json,
     comparison_lines,
+    fields_json,
     history_lines,
     reconciliation_json,
     record_json,
@@ -114,9 +115,7 @@ def _copy_json(book: "Ledger", file: Path, made: "LedgerCopy") -> dict[str, Any]
     return {
         "ledger": book.url,
         "file": str(file),
-        "entries": made.entries,
-        "added": made.added,
-        "latest": made.latest,
+        **fields_json(made, "entries", "added", "latest"),
         "key_file": str(made.key_file),
         "key_is_there": made.key_file.exists(),
     }

@@ -10,6 +10,7 @@ import click
 
 from cloakwork.cli.options import json_option, print_json, print_lines
 from cloakwork.mechanisms.base import Mechanism
+from cloakwork.report.ledger_text import fields_json
 from cloakwork.report.screen import columns, paragraphs
 
 
@@ -48,10 +49,7 @@ def _describe(mechanism: Mechanism[Any]) -> dict[str, Any]:
     schema = mechanism.Params.model_json_schema()
     required = schema.get("required", [])
     return {
-        "name": mechanism.name,
-        "summary": mechanism.summary,
-        "proof": mechanism.proof,
-        "package": mechanism.package,
+        **fields_json(mechanism, "name", "summary", "proof", "package"),
         "gives": [each.kind for each in mechanism.gives],
         "theorem": mechanism.theorem.statement,
         "source": mechanism.theorem.source,

@@ -18,6 +18,7 @@ from cloakwork.cli.options import (
     print_json,
     print_lines,
 )
+from cloakwork.report.ledger_text import fields_json
 from cloakwork.report.screen import block, printable
 from cloakwork.report.screen import columns as screen_columns
 
@@ -223,16 +224,13 @@ def revoke(
 def version_json(version: "PolicyVersion") -> dict[str, Any]:
     """One version as JSON values, without its text."""
     said, ended = version.added.statement, version.revocation
+    of_approval = ("reason", "digest", "approved_at", "recorded_at", "entry", "counts", "faults")
     revocation = None
     if ended is not None:
         revocation = asdict(ended) | {"recorded_at": ended.recorded_at.isoformat()}
     return {
         "policy": version.reference,
-        "name": said.name,
-        "version": said.version,
-        "dataset": said.dataset,
-        "digest": said.digest,
-        "text_digest": said.text_digest,
+        **fields_json(said, "name", "version", "dataset", "digest", "text_digest"),
         "state": version.state,
         "author": asdict(version.author),
         "reason": said.reason,
@@ -240,13 +238,7 @@ def version_json(version: "PolicyVersion") -> dict[str, Any]:
         "approvals": [
             {
                 "approver": asdict(each.approver),
-                "reason": each.reason,
-                "digest": each.digest,
-                "approved_at": each.approved_at.isoformat(),
-                "recorded_at": each.recorded_at.isoformat(),
-                "entry": each.entry,
-                "counts": each.counts,
-                "faults": list(each.faults),
+                **fields_json(each, *of_approval),
             }
             for each in version.approvals
         ],

@@ -32,16 +32,13 @@ def attack_logs(
     targets: int,
     seed: int,
     reporter: Reporter,
-    membership: int = 0,
-    plan: Plan | None = None,
+    membership: tuple[Plan, int] | None = None,
     employees: str | None = None,
-    threshold: float | None = None,
 ) -> RiskReport:
     """Attack ``original`` and at most two releases of it by all of ``ATTACKS``; ``control``: cases
-    of the same process that are not in it. ``membership``: how many releases of random halves to
-    make by ``plan`` for an attack on who is in the log; 0: none. ``employees``: the attribute of
-    events that names who performed them, to bound what is told of these. ``threshold``: the
-    largest share of cases that may be found.
+    of the same process that are not in it. ``membership``: by which plan to make how many releases
+    of random halves, for an attack on who is in the log; None: none. ``employees``: the attribute
+    of events that names who performed them, to bound what is told of these.
 
     Nothing is linked with a release without events, and a note says so. Raises LogError for an
     ``original`` or ``control`` without events.
@@ -59,12 +56,12 @@ def attack_logs(
         claimed = max((goal.k for goal in goals if goal.employees == employees), default=None)
         of_employees = of_employees.model_copy(update={"claimed": claimed})
     members = None
-    if membership:
-        assert plan is not None  # noqa: S101 - found by the caller
+    if membership is not None:
+        plan, halves = membership
         members = attack_by_plan(
             plan,
             original.log,
-            membership,
+            halves,
             targets=targets,
             seed=seed,
             reporter=reporter,
@@ -99,7 +96,6 @@ def attack_logs(
         attacks=tuple(found),
         membership=members,
         employees=of_employees,
-        threshold=threshold,
         notes=tuple(attacked.notes),
     )
 

@@ -212,7 +212,8 @@ def options_for(mechanism: Mechanism[Any], allowed: Mechanisms) -> dict[str, Jso
     delegates = mechanism.delegates
     if not delegates:
         return options
-    asked = options.get("among", [*delegates])
+    left_out = _left_out(allowed)
+    asked = options.get("among", [name for name in delegates if name not in left_out])
     if isinstance(asked, list):
         # What is no delegate at all stays, for the mechanism to refuse by name.
         asked = [name for name in asked if name not in delegates or allowed.allows(str(name))]
@@ -248,16 +249,21 @@ def step_of(
 
 
 def in_preference_order(allowed: Mechanisms, catalogue: Catalogue) -> Iterator[Mechanism[Any]]:
-    """All mechanisms, those that ``prefer`` names first and in its order.
-
-    One of another package takes part only where the policy names it in full: else a plan would
-    depend on what is installed where it is made, and be another one where it is verified.
-    """
+    """All mechanisms, those that ``prefer`` names first and in its order."""
     preferred = [name for glob in allowed.prefer for name in catalogue if matches(glob, name)]
-    left_out = installed_names() - {*allowed.allow, *allowed.prefer}
+    left_out = _left_out(allowed)
     for name in dict.fromkeys([*preferred, *catalogue]):
         if name not in left_out:
             yield catalogue[name]
+
+
+def _left_out(allowed: Mechanisms) -> frozenset[str]:
+    """Mechanisms of the extras and of other packages that the policy does not name in full.
+
+    If they took part, a plan would depend on what is installed where it is made, and be another one
+    where it is verified.
+    """
+    return installed_names() - {*allowed.allow, *allowed.prefer, *allowed.parameters}
 
 
 def refusal_text(refusal: Refusal) -> str:

@@ -3,17 +3,17 @@ JSON values.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from cloakwork.base.costs import cost_text
+from cloakwork.base.costs import Cost, cost_text
 from cloakwork.base.quantities import duration_text, format_duration
 from cloakwork.base.text import counted, listed
 from cloakwork.report.screen import block, columns
 
 if TYPE_CHECKING:
-    from cloakwork.base.costs import Charge, Cost
+    from cloakwork.base.costs import Charge
     from cloakwork.ledger.account import Balance
     from cloakwork.ledger.datasets import DatasetOverview
     from cloakwork.ledger.declarations import DatasetDeclaration
@@ -127,7 +127,7 @@ def is_listed(balance: "Balance") -> bool:
     return used or balance.currency == "unit" or bool(balance.unconverted)
 
 
-def priced(balance: "Balance", cost: "Cost | None", *, digits: int = 6) -> str:
+def priced(balance: "Balance", cost: Cost | None, *, digits: int = 6) -> str:
     """A cost in the currency of a budget: delta only where it has one, or spent one."""
     has_delta = balance.currency == "unit" or balance.spent.delta > 0
     if cost is not None and not has_delta:
@@ -240,7 +240,7 @@ def without_release(record: "Record") -> str | None:
 _OF_VALUES: Final = {"metric": " for single values, metric", "local": " for single values, local"}
 
 
-def total_text(currency: str, cost: "Cost") -> str:
+def total_text(currency: str, cost: Cost) -> str:
     """A declared total, and of what it is one where that is not a unit."""
     return f"{cost_text(cost)}{_OF_VALUES.get(currency, '')}"
 
@@ -469,6 +469,7 @@ def summary_json(summary: "Summary") -> dict[str, Any]:
     """A dataset's budgets and what concerns its releases."""
     from cloakwork.ledger.records import advisories_of
 
+    of_balance = ("window", "apart_from", "unconverted", "shift", "spent", "left", "total")
     return {
         "dataset": summary.dataset,
         "releases": sum(not record.failed_before_release for record in summary.records),
@@ -478,13 +479,7 @@ def summary_json(summary: "Summary") -> dict[str, Any]:
                 "currency": balance.currency,
                 "book": balance.book.name,
                 "unit": balance.book.unit,
-                "window": balance.window,
-                "apart_from": list(balance.apart_from),
-                "unconverted": list(balance.unconverted),
-                "shift": _shift_json(balance.shift),
-                "spent": cost_json(balance.spent),
-                "left": cost_json(balance.left),
-                "total": cost_json(balance.total),
+                **fields_json(balance, *of_balance),
             }
             for balance in summary.balances
         ],
@@ -505,14 +500,11 @@ def outlook_json(outlook: "BudgetForecast") -> dict[str, Any]:
         "books": [
             {
                 "book": before.book.name,
-                "window": before.window,
-                "currency": before.currency,
-                "shift": _shift_json(before.shift),
-                "before": cost_json(before.left),
-                "this": cost_json(cost),
-                "after": cost_json(after.left),
-                "spent": cost_json(before.spent),
-                "total": cost_json(before.total),
+                **fields_json(before, "window", "currency", "shift"),
+                "before": _as_json(before.left),
+                "this": _as_json(cost),
+                "after": _as_json(after.left),
+                **fields_json(before, "spent", "total"),
                 "apart_from": list(after.apart_from),
             }
             for before, cost, after in books
@@ -525,50 +517,28 @@ def outlook_json(outlook: "BudgetForecast") -> dict[str, Any]:
 
 def declaration_json(declaration: "DatasetDeclaration") -> dict[str, Any]:
     """What a dataset is declared with."""
-    return {
-        "owner": declaration.owner,
-        "unit": declaration.unit,
-        "totals": {name: cost_json(cost) for name, cost in declaration.totals.items()},
-        "windows": declaration.windows,
-        "require_approval": declaration.require_approval,
-        "distinct_from": list(declaration.distinct_from),
-    }
+    return fields_json(declaration, *type(declaration).model_fields)
 
 
 def record_json(record: "Record") -> dict[str, Any]:
     """One entry of the ledger."""
     from cloakwork.ledger.records import advisories_of
 
-    found = advisories_of(record)
+    policy = ("policy", "version", "policy_digest")
     return {
-        "id": record.id,
-        "dataset": record.dataset,
-        "policy": record.policy,
-        "version": record.version,
-        "policy_digest": record.policy_digest,
-        "unit": record.unit,
-        "makes": record.makes,
-        "window": record.window,
-        "state": record.state,
+        **fields_json(record, "id", "dataset", *policy, "unit", "makes", "window", "state"),
         "without_release": without_release(record),
         "folder": record.place.folder if record.place else None,
         "host": record.place.host if record.place else None,
-        "created_at": record.created_at.isoformat(),
-        "committed_at": record.committed_at.isoformat() if record.committed_at else None,
-        "statement_digest": record.statement_digest,
+        **fields_json(record, "created_at", "committed_at", "statement_digest"),
         "guarantees": record.note,
         "engine": record.engine,
         "advisories": [
             {"id": each.advisory.id, "status": each.status, "title": each.advisory.title}
-            for each in found
+            for each in advisories_of(record)
         ],
         "charges": [
-            {
-                "currency": charge.currency,
-                "unit": charge.unit,
-                "shift": _shift_json(charge.shift),
-                **(cost_json(charge.cost) or {}),
-            }
+            fields_json(charge, "currency", "unit", "shift") | (_as_json(charge.cost) or {})
             for charge in record.charges
         ],
         "details": dict(record.details),
@@ -577,27 +547,28 @@ def record_json(record: "Record") -> dict[str, Any]:
 
 def reconciliation_json(done: "Reconciliation") -> dict[str, Any]:
     """What ``ledger reconcile`` found and did."""
-    return {
-        "agrees": done.agrees,
-        "drafts_removed": done.drafts_removed,
-        "findings": [
-            {
-                "outcome": each.outcome,
-                "release": each.release or None,
-                "folder": each.folder,
-                "says": each.says,
-            }
-            for each in done.findings
-        ],
-    }
+    findings = [fields_json(each, "outcome", "release", "folder", "says") for each in done.findings]
+    for each in findings:
+        each["release"] = each["release"] or None
+    return {**fields_json(done, "agrees", "drafts_removed"), "findings": findings}
 
 
-def _shift_json(shift: timedelta | None) -> str | None:
-    return format_duration(shift) if shift else None
+def fields_json(value: object, *names: str) -> dict[str, Any]:
+    """Fields of a record as JSON values, by the names that they have."""
+    return {name: _as_json(getattr(value, name)) for name in names}
 
 
-def cost_json(cost: "Cost | None") -> dict[str, float | None] | None:
-    """Epsilon is null where there is no bound: JSON has no infinity."""
-    if cost is None:
-        return None
-    return {"epsilon": cost.epsilon if math.isfinite(cost.epsilon) else None, "delta": cost.delta}
+def _as_json(value: Any) -> Any:
+    """Epsilon is null where there is no bound: JSON has no infinity. No time apart is null, too."""
+    match value:
+        case timedelta():
+            return format_duration(value) if value else None
+        case datetime():
+            return value.isoformat()
+        case Mapping():
+            return {key: _as_json(each) for key, each in value.items()}
+        case tuple():
+            return list(value)
+        case Cost(epsilon=epsilon, delta=delta):
+            return {"epsilon": epsilon if math.isfinite(epsilon) else None, "delta": delta}
+    return value

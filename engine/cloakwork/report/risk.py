@@ -18,6 +18,7 @@ from cloakwork.evaluation.pairs import PairAudit
 from cloakwork.evaluation.risk_figures import Attack, MembershipFigures, RiskReport, Share
 from cloakwork.report.drawings import DASHED, GRID, INK, svg_text
 from cloakwork.report.html import page
+from cloakwork.report.ledger_text import fields_json
 from cloakwork.report.model import Audience, Format
 from cloakwork.report.screen import block, printable
 from cloakwork.report.texts import membership_lines, range_text, threshold_lines
@@ -51,11 +52,7 @@ def audit_json(item: PairAudit) -> dict[str, Any]:
         "figure": item.statistic,
         "event": result.event,
         "epsilon_at_least": max(0.0, result.epsilon_lower_bound),
-        "delta": result.delta,
-        "passed": result.passed,
-        "hits": list(result.hits),
-        "counted": result.counted,
-        "direction": result.direction,
+        **fields_json(result, "delta", "passed", "hits", "counted", "direction"),
     }
 
 

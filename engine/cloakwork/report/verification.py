@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from cloakwork.base.quantities import duration_text
 from cloakwork.publishing.verify import Verification
-from cloakwork.report.ledger_text import CURRENCY_NAMES
+from cloakwork.report.ledger_text import CURRENCY_NAMES, fields_json
 from cloakwork.report.screen import ScreenSection, block, columns, fitted, printable
 from cloakwork.report.texts import NOTHING_EXPOSED, and_employees
 
@@ -130,15 +130,8 @@ def verification_json(verified: Verification) -> dict[str, Any]:
     said = verified.statement
     unproven = {"unproven": list(verified.unproven)} if verified.unproven else {}
     return unproven | {
-        "release": said.release,
-        "issued": said.issued.isoformat(),
-        "engine": said.engine,
-        "ledger_entry": said.ledger_entry,
-        "policy": {
-            "name": said.policy.name,
-            "version": said.policy.version,
-            "dataset": said.policy.dataset,
-        },
+        **fields_json(said, "release", "issued", "engine", "ledger_entry"),
+        "policy": fields_json(said.policy, "name", "version", "dataset"),
         **({"window": said.window.model_dump(mode="json")} if said.window else {}),
         "unit": str(said.unit),
         "guarantees": [
@@ -146,21 +139,16 @@ def verification_json(verified: Verification) -> dict[str, Any]:
         ],
         "budget": [each.model_dump(mode="json") for each in said.budget],
         "exposed": [{"column": column, "tells": says} for column, says in verified.exposed],
-        "keyid": verified.keyid,
-        "trusted": verified.trusted,
-        "checks": list(verified.checks),
+        **fields_json(verified, "keyid", "trusted", "checks"),
         "measured": [check.says for check in verified.measured],
         "derived_again": [check.says for check in verified.derived],
         "signers_word": list(verified.unverifiable_claims),
         "advisories": [
             {
-                "id": finding.advisory.id,
-                "title": finding.advisory.title,
+                **fields_json(finding.advisory, "id", "title"),
                 "status": finding.status,
                 "concerns": finding.kind,
-                "says": finding.advisory.says,
-                "depends": finding.advisory.depends,
-                "remedy": finding.advisory.remedy,
+                **fields_json(finding.advisory, "says", "depends", "remedy"),
             }
             for finding in verified.advisories
         ],

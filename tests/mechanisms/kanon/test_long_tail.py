@@ -8,17 +8,17 @@ import pytest
 
 from cloakwork.log.sequences import Metric
 from cloakwork.mechanisms.kanon import long_tail
-from cloakwork.mechanisms.kanon.a_star import AStar, AStarParams
 from cloakwork.mechanisms.kanon.auto import Auto, AutoParams
 from cloakwork.mechanisms.kanon.best_first import BestFirst, BestFirstParams
 from cloakwork.mechanisms.kanon.deadline import Deadline, OutOfTime
 from cloakwork.mechanisms.kanon.long_tail import find_near_pairs
 from cloakwork.mechanisms.kanon.optimal import Optimal, OptimalParams
-from cloakwork.mechanisms.kanon.pretsa import Pretsa, PretsaParams
 from cloakwork.mechanisms.kanon.problem import (
     KAnonymityProblem,
     Scope,
 )
+from cloakwork_extras.a_star import AStar, AStarParams
+from cloakwork_extras.pretsa import Pretsa, PretsaParams
 from mechanisms.kanon.problems import StepClock, check_solution, problem_of, random_problem
 
 

@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 
 from cloakwork.errors import MechanismError
 from cloakwork.log.sequences import EditDistances, Metric
-from cloakwork.mechanisms.kanon import a_star
-from cloakwork.mechanisms.kanon.a_star import SCALE, AStar, AStarParams, Relaxation
 from cloakwork.mechanisms.kanon.best_first import search_best_first
 from cloakwork.mechanisms.kanon.problem import (
     Assignment,
@@ -26,6 +24,8 @@ from cloakwork.mechanisms.kanon.whole_variants import (
     nearest_classes,
     repair_to_k_anonymous,
 )
+from cloakwork_extras import a_star
+from cloakwork_extras.a_star import SCALE, AStar, AStarParams, Relaxation
 from conftest import runs
 from mechanisms.kanon.problems import check_solution, problem_of, solved
 from properties.oracle import least_cost

@@ -8,10 +8,10 @@ from cloakwork.errors import MechanismError
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.variants.adaptive import VariantAdaptive
-from cloakwork.mechanisms.variants.amun import VariantAmun
 from cloakwork.mechanisms.variants.markov import VariantMarkov
 from cloakwork.mechanisms.variants.threshold import VariantThreshold
 from cloakwork.testing import run_mechanism
+from cloakwork_extras.amun import VariantAmun
 from contracts.sample_logs import log_of
 
 ADAPTIVE, AMUN, MARKOV, THRESHOLD = (

@@ -1,7 +1,7 @@
 """The whole family, and the best of what it finds: picks by size and time limit, and says why."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal, cast, get_args
 
 from pydantic import Field, JsonValue
 
@@ -9,8 +9,6 @@ from cloakwork.base.facts import Facts
 from cloakwork.base.progress import say
 from cloakwork.guarantees import Guarantee, KAnonymity
 from cloakwork.mechanisms.base import Offer, Options, Refusal, Theorem
-from cloakwork.mechanisms.kanon.a_star import AStar
-from cloakwork.mechanisms.kanon.best_first import BestFirst
 from cloakwork.mechanisms.kanon.deadline import Deadline, OutOfTime
 from cloakwork.mechanisms.kanon.family import (
     DISTANCE_OPTION,
@@ -21,26 +19,23 @@ from cloakwork.mechanisms.kanon.family import (
     FamilyParams,
 )
 from cloakwork.mechanisms.kanon.long_tail import compares_all_pairs
-from cloakwork.mechanisms.kanon.optimal import Optimal
-from cloakwork.mechanisms.kanon.pretsa import Pretsa
 from cloakwork.mechanisms.kanon.problem import (
     KAnonymityProblem,
     Solution,
     edit_cost,
     relative_gap,
 )
+from cloakwork.mechanisms.registry import catalogue
 
 Algorithm = Literal["kanon/pretsa", "kanon/best-first", "kanon/a-star", "kanon/optimal"]
-DELEGATES: Final[Mapping[Algorithm, Anonymiser[Any]]] = {
-    "kanon/pretsa": Pretsa(),
-    "kanon/best-first": BestFirst(),
-    "kanon/a-star": AStar(),
-    "kanon/optimal": Optimal(),
-}
+FAMILY: Final[tuple[Algorithm, ...]] = get_args(Algorithm)
 """Cheap ones first; a later one is preferred where two find the same distance, since it proves
 more.
 """
-FAMILY: Final = tuple(DELEGATES)
+TRIED: Final[tuple[Algorithm, ...]] = ("kanon/best-first", "kanon/optimal")
+"""Those that are tried unless a policy names others of the family, which the extras bring: they
+find nothing that these do not.
+"""
 
 A_STAR_VARIANTS: Final = 60
 """Variants up to which ``kanon/a-star`` is tried: beyond, it seldom ends."""
@@ -86,7 +81,7 @@ class AutoParams(FamilyParams):
         Field(
             min_length=1, description="Algorithms that may be tried; all allowed ones unless given"
         ),
-    ] = FAMILY
+    ] = TRIED
 
 
 class Auto(Anonymiser[AutoParams]):
@@ -167,7 +162,7 @@ class Auto(Anonymiser[AutoParams]):
             # Somebody must answer: the last one has no other to rely on, whatever the time.
             if is_last and not tried and name not in WITH_TIME_LIMIT:
                 share = Deadline()
-            delegate = DELEGATES[name]
+            delegate = cast("Anonymiser[Any]", catalogue()[name])
             # It has those of the options that it knows; the seconds are those of the whole: what
             # the size allows does not depend on what others took.
             shared = AutoParams.model_fields.keys() & delegate.Params.model_fields.keys()

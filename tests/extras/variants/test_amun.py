@@ -15,10 +15,10 @@ from cloakwork.base.costs import NonPrivate, guessing_advantage
 from cloakwork.base.facts import Facts, Unit
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Offer
-from cloakwork.mechanisms.variants.amun import VariantAmun
 from cloakwork.mechanisms.variants.threshold import least_threshold, threshold_event
 from cloakwork.noise import reproducible, secret
 from cloakwork.testing import run_mechanism
+from cloakwork_extras.amun import VariantAmun
 from cloakwork_extras.published import VariantAmunPublished, build_dafsa, draw_duplicates
 from contracts.sample_logs import log_of
 from measuring import release

@@ -9,7 +9,6 @@ from rapidfuzz.distance import Levenshtein
 
 from cloakwork.base import progress
 from cloakwork.mechanisms.aggregates import CASES
-from cloakwork.mechanisms.kanon.a_star import AStar, AStarParams, Relaxation
 from cloakwork.mechanisms.kanon.problem import (
     KAnonymityProblem,
     Scope,
@@ -17,11 +16,12 @@ from cloakwork.mechanisms.kanon.problem import (
     problem_from_histogram,
 )
 from cloakwork.mechanisms.kanon.whole_variants import MoveCosts
+from cloakwork_extras.a_star import AStar, AStarParams, Relaxation
 from mechanisms.kanon.problems import check_solution, problem_of, real_summary, released, solved
 from properties.oracle import least_cost
 
 A_STAR = AStar()
-MODULE = "cloakwork.mechanisms.kanon.a_star"
+MODULE = "cloakwork_extras.a_star"
 
 
 def hard() -> KAnonymityProblem:

@@ -14,7 +14,7 @@ from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.guarantees import DifferentialPrivacy, KAnonymity
 from cloakwork.log.sequences import EditDistances, encode_sequences
 from cloakwork.mechanisms.base import Offer, Refusal
-from cloakwork.mechanisms.kanon.pretsa import Pretsa, PretsaParams, Scope
+from cloakwork_extras.pretsa import Pretsa, PretsaParams, Scope
 from conftest import runs
 from mechanisms.kanon.problems import decided, released
 
