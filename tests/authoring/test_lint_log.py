@@ -1,11 +1,13 @@
 """Advice where a policy and a log do not fit together."""
 
+import numpy as np
 import polars as pl
 
 from authoring.sample_logs import rich_log
 from cloakwork.authoring import lint_log, policy_text, suggest
+from cloakwork.authoring.attributes import waits_of
 from cloakwork.authoring.suggestion import PolicyHeader
-from cloakwork.log.eventlog import ACTIVITY
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, EventLog
 from cloakwork.plan.policies import parse_policy
 
 HEADER = PolicyHeader("test", "data", "somebody", "a test")
@@ -41,6 +43,25 @@ def test_an_activity_of_a_rule_that_the_log_lacks_is_named():
     right = sorted(rich_log().events[ACTIVITY].unique())[0]
     assume = f"  assume: {{rules: {{starts_with: [{right}, {right}x], at_most_once: [{right}]}}}}\n"
     assert said(assume) == {"rules": f"the log has no activity '{right}x', did you mean '{right}'?"}
+
+
+def test_noise_that_drowns_the_waits_is_told():
+    """An hour on one time beside the log's own waits; a minute leaves most of them."""
+    noise = """
+    "time:timestamp": {role: timestamp}
+  guarantees:
+    - {kind: k-anonymity, k: 10, over: [control-flow], scope: variants}
+    - {kind: metric-privacy, epsilon: 1, shift: %s, over: [timestamps]}
+"""
+    policy = BEGIN.replace("  guarantees: [{kind: k-anonymity, k: 10, over: [control-flow]}]\n", "")
+    log = rich_log()
+    median = float(np.median(waits_of(log)))
+    for share, is_told in ((2.0, True), (0.2, False)):
+        shift = f"{round(share * median * 3600)}s"
+        found = lint_log(parse_policy(policy + noise % shift), log)
+        told = [advice.message for advice in found if advice.rule == "noise-beside-waits"]
+        assert len(told) == is_told, (shift, told)
+    assert not len(waits_of(EventLog.from_polars(pl.DataFrame({CASE_ID: ["1"], ACTIVITY: ["a"]}))))
 
 
 def test_employees_in_more_cases_than_declared_are_told():

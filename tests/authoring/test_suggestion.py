@@ -2,8 +2,10 @@
 
 import re
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from authoring.sample_logs import NATURES, rich_log
 from cloakwork.authoring import policy_text, suggest
 from cloakwork.authoring.answers import answered, asked_in, with_answers
+from cloakwork.authoring.attributes import waits_of
 from cloakwork.authoring.suggestion import (
     AUDIENCES,
     GOALS,
@@ -22,8 +25,9 @@ from cloakwork.authoring.suggestion import (
     header_of,
 )
 from cloakwork.base.progress import silent
+from cloakwork.base.quantities import parse_duration
 from cloakwork.errors import LogError, PolicyError
-from cloakwork.log.eventlog import EventLog
+from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from cloakwork.plan.planner import make_plan
 from cloakwork.plan.policies import parse_policy
 from cloakwork.plan.sentences import assumption_in_words, caveat_in_words
@@ -131,6 +135,20 @@ def test_another_form_taken_after_figures_is_said():
     assert any(said in line for line in map(assumption_in_words, plan.claims[0].assumptions))
     again = proposed.taking("k-anonymity-noised-times")
     assert (again.goal, again.times) == ("k-anonymity", "noised")
+
+
+def test_noise_on_single_times_goes_by_the_logs_own_waits():
+    """A sixth of the median wait at most, said to be read off the log; slower logs get more."""
+    noised = suggest(RICH, HEADER, "share", "k-anonymity", times="noised")
+    median = timedelta(hours=float(np.median(waits_of(RICH))))
+    assert "how far noise moves a time" in noised.read_off
+    assert parse_duration(noised.shift) <= max(median / 6, timedelta(minutes=1))
+    start = pl.col(TIMESTAMP).min()
+    slow = RICH.events.with_columns(start + 50 * (pl.col(TIMESTAMP) - start))
+    slower = replace(noised, log=replace(RICH, events=slow))
+    assert timedelta(0) < parse_duration(noised.shift) < parse_duration(slower.shift)
+    assert f"shift: {slower.shift} " in policy_text(slower)
+    assert "how far noise moves a time" not in replace(noised, times="drawn").read_off
 
 
 def test_what_was_read_off_the_log_is_confirmed_by_somebody():

@@ -91,6 +91,14 @@ def test_durations_that_were_lost_are_said_in_words(off, is_told):
     assert ("how long cases take is hardly kept" in said) == is_told
 
 
+@pytest.mark.parametrize(("powers", "is_told"), [(0.5, False), (0.9, True)])
+def test_noise_that_drowned_the_waits_is_said_in_words(powers, is_told):
+    """Where single times were moved; ``powers``: of ten, by which waits are off."""
+    whole = WholeLogUtility(waiting_times=powers)
+    utility = KEPT.model_copy(update={"whole_log": whole, "times": TimeUtility()})
+    assert ("off by a factor of 7.94" in said(utility)) == is_told
+
+
 def test_without_a_report_the_steps_tell():
     """Where no figures of utility were asked for, nothing is measured for the screen."""
     text = said(None)

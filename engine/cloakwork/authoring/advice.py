@@ -2,17 +2,21 @@
 keeps: where the two do not fit together."""
 
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import polars as pl
 
-from cloakwork.authoring.attributes import Nature, classify, figures_of
+from cloakwork.authoring.attributes import Nature, classify, figures_of, waits_of
 from cloakwork.base.costs import Charge, Cost
 from cloakwork.base.errors import PlanImpossible
 from cloakwork.base.facts import unit_name
 from cloakwork.base.globs import is_glob
 from cloakwork.base.naming import values_of
+from cloakwork.base.quantities import hours
+from cloakwork.guarantees import MetricPrivacy
 from cloakwork.guarantees.employees import performers
 from cloakwork.ledger.account import Account, BudgetTerms, require_same_period
 from cloakwork.ledger.books import NOTHING, DeclaredTotal, shifts_covering
@@ -26,6 +30,7 @@ from cloakwork.plan.budget import ledger_terms
 from cloakwork.policy.advice import Advice, named_advice
 from cloakwork.policy.document import Steps, did_you_mean
 from cloakwork.policy.explain import covered_columns, is_released
+from cloakwork.policy.lint import noise_of_a_wait
 from cloakwork.policy.model import Policy
 
 _STANDARD: Final = frozenset({CASE_ID, ACTIVITY, TIMESTAMP})
@@ -34,6 +39,9 @@ _REVEALING: Final[frozenset[Nature]] = frozenset(
     {"identifier", "staff", "free text", "time", "copy"}
 )
 
+MANY_LOST: Final = 0.5
+"""Share of a log's waits that the noise exceeds, above which little is left of them."""
+
 
 def lint_log(policy: Policy, log: EventLog) -> tuple[Advice, ...]:
     """What a careful reader would ask who has seen ``log``; internal, as it comes from the log."""
@@ -41,6 +49,7 @@ def lint_log(policy: Policy, log: EventLog) -> tuple[Advice, ...]:
         *named_advice("attribute-not-in-log", _missing(policy, log)),
         *named_advice("activity-not-in-log", _unknown_activities(policy, log)),
         *named_advice("employees-in-more-cases", _busy_employees(policy, log)),
+        *named_advice("noise-beside-waits", _drowned_waits(policy, log)),
         *named_advice("glob-releases-attribute", _not_named(policy, log)),
         *named_advice("revealing-attribute", _revealing(policy, log)),
     )
@@ -85,6 +94,24 @@ def _busy_employees(policy: Policy, log: EventLog) -> Iterator[Advice]:
             f"{busy:,} of {len(cases):,} '{unit.attribute}' take part in more than {declared:,} "
             "cases of this log: the claim would not hold for them as it stands",
         )
+
+
+def _drowned_waits(policy: Policy, log: EventLog) -> Iterator[Advice]:
+    """Times whose waits are mostly noise are released all the same, and look like times."""
+    waits = waits_of(log)
+    for index, goal in enumerate(policy.spec.guarantees):
+        if not isinstance(goal, MetricPrivacy) or not len(waits):
+            continue
+        noise, hour = noise_of_a_wait(goal), timedelta(hours=1)
+        lost = float((waits < noise / hour).mean())
+        if lost > MANY_LOST:
+            yield Advice(
+                ("spec", "guarantees", index, "shift"),
+                f"noise moves a wait by {hours(noise / hour)} on average, and {lost:.0%} of the "
+                f"waits in this log are shorter (half are under {hours(float(np.median(waits)))}): "
+                "a smaller shift keeps more of them, and so do times drawn anew, by "
+                "differential-privacy over timestamps",
+            )
 
 
 def _not_named(policy: Policy, log: EventLog) -> Iterator[Advice]:

@@ -9,8 +9,10 @@ import unicodedata
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+import numpy as np
 import polars as pl
 
+from cloakwork.base.arrays import Floats
 from cloakwork.base.naming import values_of
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
 from cloakwork.log.times import parse_times
@@ -218,6 +220,20 @@ class Figures:
     def bare_name(self) -> str:
         """Its name without the prefix of case attributes."""
         return self.name.removeprefix(CASE_PREFIX)
+
+
+def waits_of(log: EventLog) -> Floats:
+    """The time between each event of a case and the next one, in hours, of those that take any:
+    float64, shape (waits,).
+    """
+    if TIMESTAMP not in log.events.columns:
+        return np.empty(0)
+    times = log.events[TIMESTAMP]
+    waits = (times.diff().dt.total_milliseconds() / 3_600_000).to_numpy()
+    is_inside = np.diff(log.case_of, prepend=-1) == 0
+    # A case's events stand in order of time; what is not above 0 is a tie, or has no time.
+    found: Floats = waits[is_inside & (waits > 0)]
+    return found
 
 
 def figures_of(log: EventLog) -> tuple[Figures, ...]:

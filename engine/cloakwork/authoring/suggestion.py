@@ -7,11 +7,20 @@ the log; where no noise is claimed, comments propose some, which say so.
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, Literal, get_args
 
-from cloakwork.authoring.attributes import Nature, Proposal, ValueType, classify, figures_of
+import numpy as np
+
+from cloakwork.authoring.attributes import (
+    Nature,
+    Proposal,
+    ValueType,
+    classify,
+    figures_of,
+    waits_of,
+)
 from cloakwork.authoring.unknown_log import (
     is_read_from,
     named_unit,
@@ -25,6 +34,7 @@ from cloakwork.base.globs import is_glob
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.base.naming import CASE_PREFIX
 from cloakwork.base.progress import Reporter
+from cloakwork.base.quantities import parse_duration
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from cloakwork.log.formats.detect import DetectedInput
 from cloakwork.log.formats.options import ROLES, InputOptions
@@ -67,6 +77,12 @@ KNOWLEDGE: Final[tuple[Knowledge, ...]] = get_args(Knowledge)
 HARMS: Final[tuple[Harm, ...]] = get_args(Harm)
 
 STRICTEST: Final[Audience] = "publish"
+
+SHIFTS: Final = ("1m", "5m", "15m", "30m", "1h", "2h", "4h", "8h", "1d", "2d")
+WAITS_OF_A_SHIFT: Final = 6
+"""A shift is at most so small a part of the median wait; noise at epsilon 1 then moves it by a
+quarter.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +200,8 @@ class Suggestion:
             found.append("which columns are case, activity and time")
         if self.proposals:
             found.append("the roles and types of attributes")
+        if self.goal == "k-anonymity" and self.times == "noised":
+            found.append("how far noise moves a time")
         return tuple(found)
 
     @property
@@ -211,6 +229,18 @@ class Suggestion:
         """The budget of a release under differential privacy."""
         halved = self.circumstances.harm == "grave"
         return EPSILON[self.audience] / (2 if halved else 1)
+
+    @property
+    def shift(self) -> str:
+        """Within which distance noise hides the time of an event: by the log's own waits, so that
+        it leaves most of them.
+        """
+        waits = np.empty(0) if self.log is None else waits_of(self.log)
+        if not len(waits):
+            return "1h"
+        most = timedelta(hours=float(np.median(waits)) / WAITS_OF_A_SHIFT)
+        fitting = [each for each in SHIFTS if parse_duration(each) <= most]
+        return fitting[-1] if fitting else SHIFTS[0]
 
     @property
     def _releasable(self) -> tuple[Proposal, ...]:
@@ -636,7 +666,7 @@ def _guarantees(suggestion: Suggestion) -> Iterator[str]:
     if times == "noised":
         yield "    - kind: metric-privacy   # noise hides when a single event was, not whose it was"
         yield "      epsilon: 1.0"
-        yield "      shift: 1h"
+        yield f"      shift: {suggestion.shift}   # from the log's own waits: more hides more"
         yield "      over: [timestamps]"
     elif drawn:
         yield "    - kind: differential-privacy   # drawn anew: hides when a case happened"

@@ -3,6 +3,7 @@
 import math
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
 from typing import Any, Final
 
 from pydantic import JsonValue
@@ -14,6 +15,7 @@ from cloakwork.guarantees import (
     VACUOUS_T,
     DifferentialPrivacy,
     KAnonymity,
+    MetricPrivacy,
     TCloseness,
 )
 from cloakwork.policy.advice import Advice, named_advice
@@ -344,6 +346,13 @@ def little_left(policy: Policy) -> Iterator[Advice]:
                     "a larger epsilon, or assume.alphabet, keeps more"
                 )
                 yield Advice(("spec", "guarantees", index, "epsilon"), message)
+
+
+def noise_of_a_wait(goal: MetricPrivacy) -> timedelta:
+    """How far the noise moves the time between two events, on average: two independent Laplace
+    variables of scale shift / epsilon differ by one and a half times that.
+    """
+    return 1.5 * goal.shift / goal.epsilon
 
 
 def undeclared_facts(policy: Policy) -> Iterator[Advice]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from cloakwork.base.quantities import hours
+from cloakwork.base.quantities import hours, rounded
 from cloakwork.base.records import BY_CHANCE
 from cloakwork.base.text import counted
 from cloakwork.evaluation.utility import Utility
@@ -34,6 +34,11 @@ FEW_LEFT: Final = 0.5
 
 MANY_CHANGED: Final = 0.25
 """Share of the events above which much was changed."""
+
+WAITS_OFF: Final = 0.7
+"""Powers of ten by which waits are off, on average, above which little is left of them: five times
+or a fifth of what they were.
+"""
 
 
 def outcome(published: "Published") -> tuple[ScreenSection, ...]:
@@ -239,8 +244,16 @@ def _little(internal: "Internal", utility: Utility | None) -> Iterator[str]:
     if changed is not None and changed > MANY_CHANGED:
         # There may be more edits than events: all of them is the most that is said.
         yield f"warning: {min(changed, 1):.0%} of events were changed"
-    durations = utility.whole_log.case_durations if utility.whole_log else None
-    if durations is not None and durations > FEW_LEFT:
+    whole = utility.whole_log
+    durations = None if whole is None else whole.case_durations
+    waits = None if whole is None else whole.waiting_times
+    if utility.times is not None and waits is not None and waits > WAITS_OFF:
+        yield (
+            "warning: the noise is large beside the waits between events: they are off by a factor "
+            f"of {rounded(10**waits)}; a smaller shift, or times drawn anew by "
+            "differential-privacy, keeps more of them"
+        )
+    elif durations is not None and durations > FEW_LEFT:
         yield (
             "warning: how long cases take is hardly kept; an assume.longest_gap as short as is "
             "true, more cases, or fewer attributes help (docs: 'a log that is private as a whole')"

@@ -5,16 +5,17 @@ costs), and the tree of reasons that ``--why`` and ``--all`` add.
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import JsonValue
 from rich.markup import escape
 
 from cloakwork.base.costs import Cost, cost_text
-from cloakwork.base.quantities import rounded
+from cloakwork.base.quantities import hours, rounded
 from cloakwork.base.text import counted, listed
 from cloakwork.evaluation.risk_figures import Attack, Share
-from cloakwork.guarantees import LocalDP
+from cloakwork.guarantees import LocalDP, MetricPrivacy
 from cloakwork.plan.model import Claim, Plan, Step
 from cloakwork.plan.sentences import (
     assumptions_in_words,
@@ -26,7 +27,7 @@ from cloakwork.plan.sentences import (
     unproven_sentence,
 )
 from cloakwork.policy.advice import waiver_lines
-from cloakwork.policy.lint import little_left
+from cloakwork.policy.lint import little_left, noise_of_a_wait
 from cloakwork.report.ledger_text import charge_text
 from cloakwork.report.screen import LABEL, ScreenSection, columns, console, fitted
 from cloakwork.report.texts import (
@@ -114,7 +115,7 @@ def plan_sections(
     if not changes and not previewable(plan):
         changes = ["not known: the log is not read while planning"]
     warnings = [
-        *little_is_left(plan),
+        *hardly_kept(plan),
         *warning_lines(plan, None if outlook is None else outlook.without_dp),
     ]
     if still_open := open_window_line(plan):
@@ -304,6 +305,16 @@ def _amount(cost: Cost, *, has_delta: bool = True) -> str:
     return epsilon + (f" (delta {cost.delta:.3g})" if cost.delta and has_delta else "")
 
 
+def hardly_kept(plan: Plan) -> Iterator[str]:
+    """Of which little or nothing may be left: told without the log."""
+    for goal in plan.policy.spec.guarantees:
+        if isinstance(goal, MetricPrivacy):
+            # How many of the log's waits are shorter, only the log tells.
+            lost = hours(noise_of_a_wait(goal) / timedelta(hours=1))
+            yield f"waits under {lost} are mostly noise ('policy lint' tells more)"
+    yield from little_is_left(plan)
+
+
 def little_is_left(plan: Plan) -> Iterator[str]:
     """Why little may be left, told from declared facts and from simulations, never from the log."""
     yield from (advice.message for advice in little_left(plan.policy))
@@ -333,7 +344,7 @@ def detail_lines(
     from rich.tree import Tree
 
     tree = Tree("Details", guide_style="dim")
-    warnings = warning_lines(plan, earlier_without_bound)
+    warnings = [*hardly_kept(plan), *warning_lines(plan, earlier_without_bound)]
     for heading, lines in branches(plan, previewed, warnings, show_all=show_all):
         # Headings are ours and may hold markup; lines hold names of the log, and are escaped.
         branch = tree.add(f"[bold]{heading}[/]")
