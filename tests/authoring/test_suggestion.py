@@ -323,3 +323,71 @@ def test_values_of_no_attribute_are_refused(tmp_path):
     """And the nearest name is said."""
     with pytest.raises(LogError, match=r"no attribute 'kinds', .*'kind'"):
         requested(tmp_path, "values: {kinds: [x]}").suggestion(silent)
+
+
+EDITED = """\
+apiVersion: cloakwork/v1
+kind: PrivacyPolicy
+metadata:
+  name: p
+  version: 0.1.0
+  owner: me
+  purpose: test
+  dataset: d
+  suggested:
+      read_off:
+        - roles
+      confirmed_by: somebody else
+      confirmed_on: 2026-01-01
+spec:
+  unit: case
+  attributes:
+    concept:name: {role: control-flow}
+    'it''s': {treatment: drop, role: sensitive}   # mine; asked: which values are there?
+    age:   { role: quasi-identifier , treatment: drop }
+    wide:
+      role: sensitive
+      treatment: drop   # asked: which?
+    other: {role: sensitive, "treatment": drop}
+  guarantees:
+    - over: [ control-flow ]   # all
+      kind: differential-privacy
+      epsilon: 2.0
+      delta: 1.0e-6
+  budget:
+    total: {epsilon: 2.0, delta: 1.0e-6}
+"""
+
+
+def test_lines_that_were_edited_by_hand_are_answered_for():
+    """Whatever order and spaces they have; the question may be gone."""
+    assert [each.name for each in asked_in(EDITED)] == ["it's"]
+    said = {"it's": "x, y", "age": "0..120"}
+    made, policy = answered(EDITED, "p.yaml", said, base=Path(), confirmed_by="me")
+    assert policy.spec.attributes["it's"].domain == ("x", "y")
+    assert policy.spec.attributes["age"].range == (0, 120)
+    assert set(policy.goals()[0].over) == {"control-flow", *said}
+    assert policy.metadata.suggested.confirmed_by == "me"
+    assert "somebody else" not in made and "  # all" in made
+
+
+@pytest.mark.parametrize(
+    ("said", "change", "fault"),
+    [
+        ({"wide": ["x"]}, ("", ""), "p.yaml:20:5: nothing is asked about 'wide'; write its rule"),
+        ({"other": ["x"]}, ("", ""), "p.yaml:23:5: write 'treatment: drop' in the rule"),
+        ({"ag": ["x"]}, ("", ""), "nothing is asked about 'ag', did you mean 'age'"),
+        (
+            {"age": "0..9"},
+            ("[ control-flow ]   # all", "\n        - control-flow"),
+            "p.yaml:26:.*write over: ",
+        ),
+        ({"age": "0..9"}, ("differential-privacy", "k-anonymity"), "p.yaml:25"),
+        ({"age": "0..9"}, ("  guarantees:", "  guarantees: 5\n  g:"), "p.yaml:24"),
+    ],
+)
+def test_what_cannot_be_answered_for_is_named_with_its_place(said, change, fault):
+    """Nothing is written."""
+    text = EDITED.replace(*change) if change[0] else EDITED
+    with pytest.raises(PolicyError, match=fault):
+        answered(text, "p.yaml", said, base=Path(), confirmed_by=None)

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
 from pydantic import JsonValue
 
 from cloakwork.authoring.suggestion import (
@@ -26,6 +25,7 @@ from cloakwork.base.errors import FileProblem, PolicyError
 from cloakwork.plan.policies import parse_policy
 from cloakwork.policy.document import (
     Document,
+    SourcePosition,
     did_you_mean,
     in_quotes,
     read_document,
@@ -43,34 +43,45 @@ HOW: Final = (
 
 _RANGE: Final = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*\.\.\s*(-?\d+(?:\.\d+)?)\s*")
 _CODE_LIST: Final = re.compile(r"(.+\.csv):(.+)", re.IGNORECASE)
-_ASKED: Final = re.compile(
-    r'    (?P<name>"(?:[^"\\]|\\.)*"): \{role: (?P<role>[a-z-]+), treatment: drop\}'
-    r"   # (?P<reason>.*); asked: (?P<question>.*)"
-)
-_OVER: Final = re.compile(r"( +over: \[)(.*)(\].*)")
+_RULE: Final = re.compile(r"(?P<key>[^{}]*:\s*)\{(?P<rule>[^{}]*)\}\s*(?:#\s*(?P<comment>.*))?")
+"""An attribute's rule on one line; the key ends where its only braces begin."""
+_ASKED: Final = "; asked: "
+_LIST: Final = re.compile(r"(.*\bover:\s*\[)([^\]]*)(\].*)")
 
 
 @dataclass(frozen=True, slots=True)
 class AskedAttribute:
-    """One attribute that is left out until it is answered for: ``line`` of the file, from 0."""
+    """One attribute that is left out until it is answered for."""
 
     name: str
-    role: str
     reason: str
     question: str
-    line: int
 
 
-def asked_in(text: str) -> tuple[AskedAttribute, ...]:
-    """What a policy that was suggested still asks, in its order."""
+def asked_in(text: str, label: str = "policy") -> tuple[AskedAttribute, ...]:
+    """What a policy that was suggested still asks, in its order. Raises PolicyError for what is no
+    policy.
+    """
+    document, lines = read_document(text, label), text.splitlines()
     found = []
-    for number, line in enumerate(text.splitlines()):
-        if match := _ASKED.fullmatch(line):
-            name = str(yaml.safe_load(match["name"]))
-            found.append(
-                AskedAttribute(name, match["role"], match["reason"], match["question"], number)
-            )
+    for name, match in _left_out(document, lines).items():
+        reason, is_asked, question = (match["comment"] or "").partition(_ASKED)
+        if is_asked:
+            found.append(AskedAttribute(name, reason, question))
     return tuple(found)
+
+
+def _left_out(document: Document, lines: list[str]) -> dict[str, re.Match[str]]:
+    """The rules on one line that drop an attribute, by its name; edited by hand or not."""
+    spec = document.content.get("spec")
+    rules = spec.get("attributes") if isinstance(spec, dict) else None
+    found = {}
+    for name, rule in rules.items() if isinstance(rules, dict) else ():
+        line = document.place(("spec", "attributes", name), of_key=True).line - 1
+        match = _RULE.fullmatch(lines[line])
+        if match and isinstance(rule, dict) and rule.get("treatment") == LEAVE_OUT:
+            found[name] = match
+    return found
 
 
 def answered(
@@ -79,27 +90,36 @@ def answered(
     """The policy with these answers by attribute, and as it reads then. ``base``: where code lists
     are looked for; ``confirmed_by``: who says that what was read off the log is publicly known.
 
-    Raises PolicyError, in one line, for an attribute that is not asked about, an answer that is
+    An attribute can be answered for where it is dropped by a rule on one line, whatever else
+    somebody wrote into it. Raises PolicyError, in one line, for one that is not, an answer that is
     none, or a policy that it makes invalid.
     """
-    asked = {each.name: each for each in asked_in(text)}
-    lines, covered = text.splitlines(), []
+    parse_policy(text, label)
+    document, lines = read_document(text, label), text.splitlines()
+    left_out, covered = _left_out(document, lines), list[str]()
     for name, answer in answers.items():
-        if name not in asked:
-            guess = did_you_mean(name, asked)
-            raise _fault(label, f"nothing is asked about '{name}'{guess}")
-        each = asked[name]
+        place = document.place(("spec", "attributes", name), of_key=True)
+        if name not in left_out:
+            known = document.keys.keys() & {("spec", "attributes", name)}
+            guess = "; write its rule as {role: ..., treatment: drop}, on one line" if known else ""
+            guess = guess or did_you_mean(name, left_out)
+            raise _fault(label, f"nothing is asked about '{name}'{guess}", place if known else None)
+        match, line = left_out[name], place.line - 1
         if answer == LEAVE_OUT:
-            lines[each.line] = lines[each.line].replace("; asked: ", "; left out, though asked: ")
+            lines[line] = lines[line].replace(_ASKED, "; left out, though asked: ")
             continue
         said = _declaration(answer, name, label, base)
-        comment = f"   # {each.reason}; values as answered"
-        lines[each.line] = f"    {in_quotes(name)}: {{role: {each.role}, {said}}}{comment}"
+        before, word, behind = match["rule"].partition("treatment: drop")
+        if not word:
+            raise _fault(label, f"write 'treatment: drop' in the rule of '{name}'", place)
+        reason = (match["comment"] or "").partition(_ASKED)[0]
+        comment = "; ".join(filter(None, (reason, "values as answered")))
+        lines[line] = f"{match['key']}{{{before}{said}{behind}}}   # {comment}"
         covered.append(name)
     if covered:
-        _cover(lines, covered, label)
+        _cover(document, lines, covered, label)
     if confirmed_by is not None:
-        _confirm(lines, confirmed_by, label)
+        _confirm(document, lines, confirmed_by, label)
     made = "\n".join(lines) + "\n"
     return made, parse_policy(made, label)
 
@@ -146,31 +166,34 @@ def _code_list(base: Path, file: str, column: str, label: str) -> list[str]:
         raise _fault(label, str(error)) from None
 
 
-def _cover(lines: list[str], names: Iterable[str], label: str) -> None:
+def _cover(document: Document, lines: list[str], names: Iterable[str], label: str) -> None:
     """Let the guarantee of differential privacy cover these attributes as well."""
-    inside = False
-    for number, line in enumerate(lines):
-        if line.strip().startswith("- kind:"):
-            inside = "differential-privacy" in line
-        match = _OVER.fullmatch(line)
-        if inside and match:
-            kept = [match[2]] if match[2] else []
-            lines[number] = match[1] + ", ".join([*kept, *map(in_quotes, names)]) + match[3]
-            return
+    goals = ("spec", "guarantees")
+    for index, goal in enumerate(document.content["spec"].get("guarantees") or ()):
+        if not isinstance(goal, dict) or goal.get("kind") != "differential-privacy":
+            continue
+        place = document.place((*goals, index, "over"))
+        match = _LIST.fullmatch(lines[place.line - 1])
+        if match is None:
+            raise _fault(label, "write over: [...] on one line, so that it can be added to", place)
+        kept = [match[2].strip()] if match[2].strip() else []
+        lines[place.line - 1] = match[1] + ", ".join([*kept, *map(in_quotes, names)]) + match[3]
+        return
     raise _fault(label, "no guarantee of differential privacy covers what is answered; suggest one")
 
 
-def _confirm(lines: list[str], person: str, label: str) -> None:
-    lines[:] = [line for line in lines if not line.startswith("    confirmed_")]
-    for number, line in enumerate(lines):
-        if line.startswith("    read_off: "):
-            day = datetime.now(UTC).date()
-            lines[number + 1 : number + 1] = [
-                f"    confirmed_by: {in_quotes(person)}   # that it is public",
-                f"    confirmed_on: {day}",
-            ]
-            return
-    raise _fault(label, "nothing of it was read off a log, so there is nothing to confirm")
+def _confirm(document: Document, lines: list[str], person: str, label: str) -> None:
+    found = ("metadata", "suggested")
+    place = document.keys.get((*found, "read_off"))
+    if place is None or not lines[place.line - 1].lstrip().startswith("read_off:"):
+        raise _fault(label, "nothing of it was read off a log, so there is nothing to confirm")
+    confirmed = [f"confirmed_by: {in_quotes(person)}   # that it is public"]
+    confirmed.append(f"confirmed_on: {datetime.now(UTC).date()}")
+    lines[place.line - 1 : place.line - 1] = [" " * (place.column - 1) + each for each in confirmed]
+    # Whoever confirmed it before; these lines moved by two where they stand below.
+    for name in ("confirmed_by", "confirmed_on"):
+        if (old := document.keys.get((*found, name))) is not None:
+            lines[old.line - 1 + 2 * (old.line >= place.line)] = ""
 
 
 def read_answers(path: Path) -> dict[str, JsonValue]:
@@ -279,5 +302,5 @@ def asked_request(
     )
 
 
-def _fault(label: str, message: str) -> PolicyError:
-    return PolicyError([FileProblem(label, message)])
+def _fault(label: str, message: str, place: SourcePosition | None = None) -> PolicyError:
+    return PolicyError([FileProblem(label, message, *(place or ()))])

@@ -20,7 +20,7 @@ from cloakwork.base.progress import Reporter, silent
 from cloakwork.log.formats.options import ROLES, ROW_NUMBER, standard_name
 from cloakwork.log.formats.source import SUFFIXES
 from cloakwork.mechanisms.devices import DEVICES
-from cloakwork.report.screen import block, columns
+from cloakwork.report.screen import block, columns, printable
 
 if TYPE_CHECKING:
     from cloakwork.ledger.ledger import Ledger
@@ -198,6 +198,12 @@ def print_names(rows: Iterable[tuple[str, str]], indent: int = 0) -> None:
     width = max((len(name) for name, _ in rows), default=0)
     for name, says in rows:
         print_block(f"{'':{indent}}{name}", says, indent=indent + width + 2)
+
+
+def print_questions(rows: Iterable[tuple[str, str]]) -> None:
+    """Print which attributes a suggested policy leaves out until it is answered, a row each."""
+    click.secho("Left out until somebody says which values there are", bold=True)
+    print_names(((printable(name), asks) for name, asks in rows), indent=2)
 
 
 STAYS: Final = ("warning:", "note:", "internal", "a new ledger")

@@ -21,6 +21,7 @@ from cloakwork.cli.options import (
     print_block,
     print_json,
     print_names,
+    print_questions,
     require_log,
     require_order,
     write_new,
@@ -339,7 +340,7 @@ def answer(
     from cloakwork.policy.model import describe_version
 
     text = read_text(file)
-    asked = asked_in(text)
+    asked = asked_in(text, str(file))
     said: dict[str, Any] = {} if answers is None else read_answers(answers)
     if answers is None and rest is None and sys.stdin.isatty() and not as_json:
         if asked:
@@ -350,8 +351,16 @@ def answer(
     elif rest is not None:
         said = {each.name: LEAVE_OUT for each in asked} | said
     if not said and confirm is None:
-        open_ones = ", ".join(printable(each.name) for each in asked) or "nothing"
-        raise click.UsageError(f"--file, --rest or --confirm: say one; asked is {open_ones}")
+        if as_json:
+            questions = [asdict(each) for each in asked]
+            print_json({"path": str(file), "answered": [], "questions": questions})
+            return
+        if not asked:
+            click.echo(f"{file} asks nothing.")
+            return
+        print_questions((each.name, f"{each.question} It {each.reason}") for each in asked)
+        print_block("", f"Nothing was written. Answer at a terminal, or by --file: {HOW}", indent=0)
+        return
     base = file.parent if answers is None else answers.parent
     made, read = answered(text, str(file), said, base=base, confirmed_by=confirm)
     replace_file(file, made.encode())

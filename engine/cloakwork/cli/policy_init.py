@@ -23,6 +23,7 @@ from cloakwork.cli.options import (
     print_block,
     print_json,
     print_names,
+    print_questions,
     progress_of,
     quiet_option,
     require_log,
@@ -470,6 +471,7 @@ def _show_forms(found: "Suggestion", forms: "tuple[RehearsedForm, ...]") -> None
 
 def _show(found: "Suggestion", log: Path, out: Path) -> None:
     from cloakwork.authoring.attributes import COMMON_ONLY
+    from cloakwork.authoring.suggestion import ASKED
 
     click.echo(f"{out}: written, a proposal of {found.form} for the audience '{found.audience}'.")
     if found.instead_of is not None:
@@ -497,8 +499,7 @@ def _show(found: "Suggestion", log: Path, out: Path) -> None:
     for note in found.notes:
         print_block("note: ", note, indent=2)
     if found.asked:
-        asked = ", ".join(printable(each.name) for each in found.asked)
-        print_block("left out, until their values are known: ", asked, indent=2)
+        print_questions((each.name, ASKED[each.figures.type]) for each in found.asked)
         click.echo(f"  cloakwork policy answer {shlex.quote(str(out))}")
     click.echo("Next: read the file and change what is not so, then")
     said = shlex.join([str(out), str(log)])
