@@ -15,6 +15,9 @@ HOSTILE = "<img src=x onerror=alert(1)>\u202e&"
 ESCAPED = HOSTILE.replace("\u202e", "\\u202e")
 """As a policy may hold it: the mark of direction as such is refused."""
 
+GOAL = "{kind: k-anonymity, k: 2, over: [control-flow]}"
+NOISE = "{kind: differential-privacy, epsilon: 0.5, delta: 1.0e-9, over: [control-flow]}"
+EXPOSED = f'  expose: {{"{ESCAPED}": "it is <b>harmless</b>"}}\n'
 POLICY = f"""apiVersion: cloakwork/v1
 kind: PrivacyPolicy
 metadata: {{name: q, version: 1.0.0, owner: "{ESCAPED}", purpose: test, dataset: d}}
@@ -24,10 +27,8 @@ spec:
     "concept:name": {{role: control-flow}}
     "{ESCAPED}": {{role: insensitive, treatment: keep}}
   guarantees:
-    - {{kind: k-anonymity, k: 2, over: [control-flow]}}
-  expose:
-    "{ESCAPED}": "it is <b>harmless</b>"
-  budget: {{total: {{epsilon: 1.0}}}}
+    - {GOAL}
+{EXPOSED}  budget: {{total: {{epsilon: 1.0, delta: 1.0e-8}}}}
 """
 
 ALLOWED = {"div", "p", "strong", "ul", "li", "table", "thead", "tbody", "tr", "th", "td"}
@@ -69,6 +70,10 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         release = cloakwork.apply(plan, pl.DataFrame(columns), ledger=ledger)
         published = cloakwork.publish(release, folder / "release")
         checked = cloakwork.verify(folder / "release")
+        # A budget is shown where a release spent from it.
+        noise = POLICY.replace(GOAL, NOISE).replace("treatment: keep", "treatment: drop")
+        noisy = parse_policy(noise.replace(EXPOSED, ""))
+        cloakwork.apply(cloakwork.make_plan(noisy), pl.DataFrame(columns), ledger=ledger)
         (summary,) = ledger.summary()
     found = {
         "policy": policy,

@@ -17,6 +17,7 @@ from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIME_TYPE, TIMESTAMP, Even
 from cloakwork.log.formats import read_log, write_log, xes_fast
 from cloakwork.log.formats.xes_fast import Declined, fast_chunks
 from cloakwork.log.formats.xes_full import full_chunks
+from cloakwork.log.formats.xes_values import Conflicting
 from conftest import runs
 from log_equality import assert_same_log, read_by
 
@@ -115,7 +116,7 @@ def _both(path: Path) -> tuple[EventLog | None, EventLog | LogError]:
     """
     try:
         fast = read_by(fast_chunks, path)
-    except (Declined, LogError):
+    except (Declined, Conflicting, LogError):
         fast = None
     try:
         return fast, read_by(full_chunks, path)
