@@ -23,9 +23,9 @@ from cell import asked, policy_of, read  # noqa: E402 - beside this file
 
 from cloakwork.engines.memory import MemoryEngine  # noqa: E402
 from cloakwork.evaluation.compare import (  # noqa: E402
-    run_figures,
     stand_in_logs,
     summary,
+    tried_once,
 )
 from cloakwork.evaluation.comparison_model import FigureSpread  # noqa: E402
 from cloakwork.evaluation.stand_in import stand_in_facts  # noqa: E402
@@ -96,7 +96,7 @@ def main() -> None:
         invented = stand_in_logs(facts)
         for epsilon in EPSILONS:
             plan = make_plan(asked(policy_of(name), name, epsilon))
-            runs = [run_figures(plan, log, seed) for seed, log in enumerate(invented)]
+            runs = [tried_once(plan, log, seed)[2] for seed, log in enumerate(invented)]
             found, kept = summary(runs), real(name, epsilon)
             line = [name, f"{epsilon:g}"]
             for figure in ("similarity", "durations", "attributes"):

@@ -2,11 +2,14 @@
 eyes in the pages, too.
 """
 
+import html
+import json
 from pathlib import Path
 
 from cloakwork.console.workplace import text_digest
 from cloakwork.policy.document import read_document
 from cloakwork.publishing.keys import signing_key
+from conftest import ROOT
 from console.conftest import LOG, POLICY, Visitor
 
 
@@ -49,6 +52,66 @@ def test_saving_writes_what_was_typed(visitor, folder):
     assert answer.status_code == 303
     assert _text(folder) == changed
     assert "dp-control-flow 1.1.0" in visitor.get(answer.headers["location"]).text
+
+
+def _at(*steps: str | int) -> str:
+    return json.dumps(list(steps))
+
+
+def test_the_form_is_a_view_that_writes_into_the_text(visitor, folder):
+    """Comments and order stay; a text that it cannot change alone is left as it is, and says so."""
+    text = (ROOT / "policies" / "kanon-dp-timestamps.yaml").read_text("utf-8")
+    (folder / "k.yaml").write_text(text)
+    k, rest = _at("spec", "guarantees", 0, "k"), _at("spec", "attributes", "*", "treatment")
+    page = html.unescape(visitor.get("/policy?file=k.yaml").text)
+    assert f'name="at {k}" value="10"' in page and "epsilon of metric-privacy" in page
+    form = {f"at {k}": "7", f"was {k}": "10", f"at {rest}": "drop", f"was {rest}": "drop"}
+    asked = {"file": "k.yaml", "text": text, "digest": text_digest(text)}
+    live = html.unescape(visitor.send("/policy/check", live="1", **asked, **form).text)
+    assert "<html" not in live and 'value="7" inputmode' in live
+    assert "k: 7                     # at least 10 cases" in live
+    hostile = (
+        ({f"at {k}": "7\n  x: 1"}, "cannot stand there"),
+        ({f"at {rest}": "keep, role: sensitive", f"was {rest}": "drop"}, "cannot stand there"),
+        ({f"at {_at('metadata', 'name')}": "me"}, "the form showed another text"),
+        ({"text": text.replace("k: 10 ", "k: &k 10 ") + "\n  x: *k", **form}, "only its text"),
+    )
+    for fields, why in hostile:
+        page = html.unescape(visitor.send("/policy/save", **asked | fields).text)
+        assert "NOT saved" in page and why in page
+        assert (folder / "k.yaml").read_text("utf-8") == text
+    assert visitor.send("/policy/save", **asked, **form).status_code == 303
+    assert (folder / "k.yaml").read_text("utf-8") == text.replace("k: 10 ", "k: 7 ")
+
+
+def test_a_number_is_measured_with_less_and_more_of_it(visitor, folder):
+    """As it stands in the editor, unsaved; under differential privacy on a stand-in."""
+    epsilon = _at("spec", "guarantees", 0, "epsilon")
+    asked = {
+        "file": POLICY,
+        "text": _text(folder),
+        "log": LOG,
+        "sweep": "differential-privacy.epsilon",
+    }
+    page = visitor.result(visitor.send("/policy/measure", **asked, **{f"at {epsilon}": "2"}))
+    for value in ("0.5", "1", "2", "4", "8"):
+        assert f'data-setting="differential-privacy.epsilon {value}"' in page
+    assert "A stand-in" in page and "Cases found" in page and "0.0%" in page
+    assert len(visitor.state.ledger().events("compared")) == 1
+    refused = visitor.send("/policy/measure", **asked | {"sweep": "k"})
+    assert "no such number" in refused.text
+
+
+def test_what_a_proposal_asks_is_answered_in_the_form(visitor, folder):
+    """As ``policy answer`` does it: the rule says it, and the guarantee covers it."""
+    line = '    "case:age": {role: sensitive, treatment: drop}   # a reason; asked: which ages?'
+    text = _text(folder).replace("  attributes:\n", f"  attributes:\n{line}\n")
+    asked = {"file": POLICY, "text": text, "digest": ""}
+    page = html.unescape(visitor.send("/policy/check", **asked).text)
+    assert "case:age: which ages?" in page
+    said = {"answer case:age": "0..120"}
+    page = html.unescape(visitor.send("/policy/check", **asked, **said).text)
+    assert "range: [0, 120], type: integer" in page and "which ages?" not in page
 
 
 def test_a_file_that_changed_meanwhile_is_not_overwritten(visitor, folder):

@@ -1,24 +1,149 @@
-"""The registry: versions of policies that do not change, who wrote and who approved them."""
+"""The editor of policies, as text and as a form; and the registry: versions of policies that do not
+change, who wrote and who approved them.
+"""
 
+import json
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from typing import Final, get_args
 
+from pydantic import JsonValue
 from starlette.responses import JSONResponse, Response
 
+from cloakwork.authoring.answers import answered, asked_in
 from cloakwork.authoring.registry import Registry
 from cloakwork.authoring.sources import PolicySource, sectors, template_policy, user_name
 from cloakwork.authoring.versions import PolicyVersion
 from cloakwork.base.errors import MOST_LINES, CloakworkError, FileProblem, PolicyError, first_line
 from cloakwork.console.visits import Visit, address, go, policy_file, policy_names, policy_source
+from cloakwork.console.work import compared
 from cloakwork.console.workplace import OutsideFolder, read_policy_text, text_digest, write_text
+from cloakwork.evaluation.sweeping import is_guarantee, swept_numbers
 from cloakwork.plan.policies import load_policy, parse_policy
 from cloakwork.policy.diff import Change, diff, verdict, version_step
+from cloakwork.policy.document import Steps, read_document, value_at, with_scalars
 from cloakwork.policy.explain import Section, explain
 from cloakwork.policy.lint import lint
 from cloakwork.policy.load import with_code_lists
+from cloakwork.policy.model import Role, Treatment
 from cloakwork.policy.schema import policy_schema
 from cloakwork.report.plan_screen import plan_sections
 from cloakwork.report.policy_findings import VERDICTS, Annotation, placed_advice, version_sentence
+
+MOST_ROWS: Final = 100
+"""Attributes that stand in the form, which can send so many; the others stand in the text."""
+
+_CHOICES: Final = {"role": get_args(Role), "treatment": get_args(Treatment)}
+_SLIDERS: Final = {"k": (2.0, 100.0), "epsilon": (0.1, 16.0)}
+_NUMBER: Final = re.compile(r"(\d{1,9}(\.\d{0,12})?|\.\d{1,12})([eE]-?\d{1,2})?")
+
+
+@dataclass(frozen=True, slots=True)
+class FormField:
+    """One place of a policy that the form changes: a word of ``choices``, or a number.
+
+    ``name``: its path, as JSON. ``slider``: the ends of one, if there is one. ``sweep``: how a
+    comparison calls the number; empty where it would vary another one as well.
+    """
+
+    name: str
+    label: str
+    value: str
+    choices: tuple[str, ...] = ()
+    slider: tuple[float, float] | None = None
+    sweep: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyForm:
+    """What the form of a policy shows. ``attributes``: each with what is asked about it, and its
+    fields; ``more``: how many are left out. ``numbers``: of the guarantees.
+    """
+
+    attributes: tuple[tuple[str, str, tuple[FormField, ...]], ...] = ()
+    more: int = 0
+    numbers: tuple[FormField, ...] = ()
+
+    def fields(self) -> Iterator[FormField]:
+        """All that it changes."""
+        yield from self.numbers
+        for _, _, fields in self.attributes:
+            yield from fields
+
+
+def form_of_policy(text: str, name: str) -> PolicyForm:
+    """A view of the text, which alone counts; empty where the text cannot be read."""
+    try:
+        content = read_document(text, name).content
+    except PolicyError:
+        return PolicyForm()
+    rules = value_at(content, ("spec", "attributes"))
+    rules = {each: rule for each, rule in rules.items() if rule} if isinstance(rules, dict) else {}
+    goals = value_at(content, ("spec", "guarantees"))
+    goals = list(enumerate(goals)) if isinstance(goals, list) else []
+    goals = [(place, goal) for place, goal in goals if is_guarantee(goal)]
+    asked = {each.name: each.question for each in asked_in(text)}
+    kinds = [goal["kind"] for _, goal in goals]
+    return PolicyForm(
+        attributes=tuple(
+            (each, asked.get(each, ""), tuple(_fields_of(each, rule)))
+            for each, rule in islice(rules.items(), MOST_ROWS)
+        ),
+        more=max(0, len(rules) - MOST_ROWS),
+        numbers=tuple(
+            FormField(
+                json.dumps(["spec", "guarantees", place, key]),
+                f"{key} of {goal['kind']}",
+                str(goal[key]),
+                slider=_SLIDERS.get(key),
+                sweep=f"{goal['kind']}.{key}" if kinds.count(goal["kind"]) == 1 else "",
+            )
+            for place, goal in goals
+            for key in swept_numbers(goal)
+        ),
+    )
+
+
+def _fields_of(attribute: str, rule: object) -> Iterator[FormField]:
+    for key, choices in _CHOICES.items():
+        path = json.dumps(["spec", "attributes", attribute, key])
+        value = str(value_at(rule, (key,)) or "")
+        yield FormField(path, f"{key} of {attribute}", value, choices)
+
+
+def _edited(visit: Visit, name: str) -> tuple[str, str]:
+    """The editor's text, into which is written what the form says otherwise than it showed; and why
+    that cannot be, if it cannot.
+    """
+    text = visit.fields.get("text", ("",))[0].replace("\r\n", "\n")
+    form, path = form_of_policy(text, name), policy_file(visit, name)
+    known = {each.name: each for each in form.fields()}
+    changed: dict[Steps, str] = {}
+    for sent in visit.fields:
+        place, field = sent.removeprefix("at "), known.get(sent.removeprefix("at "))
+        value = visit.sent(sent)
+        if place == sent or value == visit.sent(f"was {place}"):
+            continue
+        if field is None:
+            return text, "the form showed another text; this one is shown now"
+        if value not in ("", *field.choices) if field.choices else not _NUMBER.fullmatch(value):
+            return text, f"{field.label}: {value!r} cannot stand there"
+        changed[tuple(json.loads(place))] = value or "null"
+    answers: dict[str, JsonValue] = {
+        each: said
+        for each, question, _ in form.attributes
+        if (said := visit.sent(f"answer {each}"))
+    }
+    try:
+        text = with_scalars(text, changed, name) if changed else text
+        if answers:
+            text, _ = answered(text, name, answers, base=path.parent, confirmed_by=None)
+    except PolicyError as error:
+        return text, first_line(error)
+    return text, ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,26 +203,51 @@ def from_template(visit: Visit) -> Response:
 
 def check(visit: Visit) -> Response:
     """What is to be said about the text as it stands in the editor, which is not saved."""
-    name, text = visit.sent("file"), _text_sent(visit)
-    # Called for its refusal alone: the name must be that of a policy file of the folder.
-    path = policy_file(visit, name)
-    # The script of the editor sends the text while it is typed, and shows the findings alone.
+    name = visit.sent("file")
+    text, fault = _edited(visit, name)
+    # The script of the editor sends the text while it is typed, and shows what has changed alone.
     if visit.sent("live"):
-        found = findings_of(text, name, path)
-        return visit.page("findings.html", findings=found, file=name)
-    return _editor(visit, name, text, visit.sent("digest"), note="checked, not saved")
+        return _editor(visit, name, text, "", fault, template="edited.html")
+    return _editor(visit, name, text, visit.sent("digest"), fault or "checked, not saved")
 
 
 def save(visit: Visit) -> Response:
     """Write the text to its file, valid or not, unless the file has changed since it was opened."""
-    name, text = visit.sent("file"), _text_sent(visit)
+    name = visit.sent("file")
     path = policy_file(visit, name)
+    text, fault = _edited(visit, name)
     # Two editors, or an editor and a terminal, must not overwrite each other.
     if text_digest(read_policy_text(path)) != visit.sent("digest"):
-        note = "NOT saved: the file has changed since it was opened here; copy what you wrote"
-        return _editor(visit, name, text, visit.sent("digest"), note=note)
+        fault = "the file has changed since it was opened here; copy what you wrote"
+    if fault:
+        return _editor(visit, name, text, visit.sent("digest"), note=f"NOT saved: {fault}")
     write_text(path, text)
     return go(address("/policy", file=name, saved="1"))
+
+
+def measure(visit: Visit) -> Response:
+    """Compare the policy as it stands in the editor with less and more of one of its numbers."""
+    name, log = visit.sent("file"), visit.sent("log")
+    text, fault = _edited(visit, name)
+    if fault:
+        return _editor(visit, name, text, visit.sent("digest"), fault)
+    numbers = {each.sweep: each for each in form_of_policy(text, name).numbers if each.sweep}
+    if visit.sent("sweep") not in numbers:
+        raise OutsideFolder("there is no such number in the policy; choose one of the form")
+    number = numbers[visit.sent("sweep")]
+    policy = parse_policy(with_code_lists(text, policy_file(visit, name)), name)
+    values = ",".join(_around(float(number.value), in_whole=number.label[:2] in _COUNTED))
+    return compared(visit, log, [policy], [f"{number.sweep}={values}"], f"{number.label}, {name}")
+
+
+_COUNTED: Final = ("k ", "l ", "L ", "K ")
+"""How the labels of numbers begin that are counts."""
+
+
+def _around(number: float, *, in_whole: bool) -> list[str]:
+    """The number with half and twice as much, and twice that again, ascending."""
+    found = [number * factor for factor in (0.25, 0.5, 1, 2, 4)]
+    return [f"{each:g}" for each in dict.fromkeys(map(round, found) if in_whole else found) if each]
 
 
 def schema(visit: Visit) -> Response:
@@ -143,19 +293,18 @@ def _outcome(source: PolicySource) -> dict[str, tuple[str, ...]]:
     return {each.label: each.entries for each in found if each.label not in ("", "Would change")}
 
 
-def _text_sent(visit: Visit) -> str:
-    """The editor's text: browsers send line ends in the way of the web."""
-    return visit.fields.get("text", ("",))[0].replace("\r\n", "\n")
-
-
-def _editor(visit: Visit, name: str, text: str, digest: str, note: str) -> Response:
+def _editor(
+    visit: Visit, name: str, text: str, digest: str, note: str, template: str = "editor.html"
+) -> Response:
     return visit.page(
-        "editor.html",
+        template,
+        whole=template == "editor.html",
         file=name,
         text=text,
         digest=digest,
         note=note,
         findings=findings_of(text, name, policy_file(visit, name)),
+        form=form_of_policy(text, name),
         logs=visit.workplace.look().logs,
         me=user_name(),
     )

@@ -56,6 +56,7 @@ DONE: Final[dict[str, Page]] = {
     "/policy/new": policies.from_template,
     "/policy/save": policies.save,
     "/policy/check": policies.check,
+    "/policy/measure": policies.measure,
     "/policy/lint": work.lint_log,
     "/registry/add": policies.add,
     "/registry/approve": policies.approve,

@@ -1,5 +1,6 @@
 """Settings beside each other, before one of them is chosen."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -43,10 +44,12 @@ from cloakwork.console.workplace import (
     write_text,
 )
 from cloakwork.evaluation.rehearsal import budget_fault, rehearsed
+from cloakwork.plan.budget import Profile
 from cloakwork.plan.model import Plan
 from cloakwork.plan.policies import parse_policy
 from cloakwork.policy.lint import lint
 from cloakwork.policy.load import with_code_lists
+from cloakwork.policy.model import Policy
 from cloakwork.report.comparison import beside_lines, comparison_html, form_rows, table_rows
 from cloakwork.report.failures import noting_remains
 from cloakwork.report.outcome import outcome
@@ -387,12 +390,28 @@ def compare_settings(visit: Visit) -> Response:
     log_name, names = visit.sent("log"), visit.fields.get("policy", ())
     if not names:
         raise OutsideFolder("no policy was chosen; choose one or more")
-    log = visit.workplace.existing_file(log_name)
     policies = [policy_source(visit, name).policy() for name in names]
     cases = _number_of_cases(visit.sent("cases"))
     profile_name = visit.sent("profile")
     profile = read_profile(visit.workplace.existing_file(profile_name)) if profile_name else None
     sweeps = [part.strip() for part in visit.sent("sweep").split(";") if part.strip()]
+    window = visit.sent("window") or None
+    title = ", ".join(names)
+    return compared(visit, log_name, policies, sweeps, title, profile, cases, window)
+
+
+def compared(
+    visit: Visit,
+    log_name: str,
+    policies: Sequence[Policy],
+    sweeps: Sequence[str],
+    title: str,
+    profile: Profile | None = None,
+    cases: int | None = None,
+    window: str | None = None,
+) -> Response:
+    """Begin a comparison, with what is publicly known of the log."""
+    log = visit.workplace.existing_file(log_name)
 
     def work(progress: JobProgress) -> JobResult:
         progress("comparing")
@@ -403,7 +422,7 @@ def compare_settings(visit: Visit) -> Response:
             ledger=visit.state.ledger(progress),
             profile=profile,
             cases=cases,
-            window=visit.sent("window") or None,
+            window=window,
             reporter=progress,
         )
         content = {
@@ -414,7 +433,7 @@ def compare_settings(visit: Visit) -> Response:
         }
         return JobResult("compared.html", content, document=comparison_html(found, log.name))
 
-    return visit.begin(f"Compare {', '.join(names)} for {log_name}", work)
+    return visit.begin(f"Compare {title} for {log_name}", work)
 
 
 def _number_of_cases(text: str) -> int | None:

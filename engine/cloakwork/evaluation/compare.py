@@ -43,6 +43,7 @@ from cloakwork.evaluation.comparison_model import (
     SourceKind,
 )
 from cloakwork.evaluation.control_flow import histogram, relative_log_similarity
+from cloakwork.evaluation.risk_figures import Share
 from cloakwork.evaluation.stand_in import StandInFacts, stand_in_facts
 from cloakwork.evaluation.sweeping import (
     PolicySetting,
@@ -317,14 +318,21 @@ class _Trial:
         if self.kind == "stand-in" and searches:
             brief = searching_briefly(policy, _SEARCH_SECONDS)
             tried = make_plan(brief, profile=paid_for, window=window)
-        runs = [run_figures(tried, log, seed, self.searches) for seed, log in enumerate(self.logs)]
+        figures: list[Mapping[str, float | None]] = []
+        found: dict[str, Share] = {}
+        for seed, log in enumerate(self.logs):
+            source, released, figures_of_run = tried_once(tried, log, seed, self.searches)
+            figures.append(figures_of_run)
+            # Of one run alone, and of few cases: looking for made-up ones takes the longest.
+            found = found or _shares_found(tried, source, released)
         return {
             "guarantees": tuple(map(in_few_words, policy.goals())),
             "bounds": tuple(attack_bounds(plan)),
             "cost": tuple(costs(plan)),
             "remarks": tuple(self._remarks(plan)),
-            "figures": summary(runs),
-            "runs": len(runs),
+            "figures": summary(figures),
+            "found": found,
+            "runs": len(figures),
         }
 
     def _remarks(self, plan: Plan) -> Iterator[str]:
@@ -370,15 +378,27 @@ class _SeesTimes(Observer):
             self.found = compare_times_of_batches(before, after)
 
 
-def run_figures(
+MOST_SOUGHT: Final = 300
+"""Cases of a run, at random, that somebody looks for in it."""
+
+
+def _shares_found(plan: Plan, source: EventLog, released: EventLog) -> dict[str, Share]:
+    """By what is known, the share of the cases of ``source`` that are found in ``released``."""
+    from cloakwork.evaluation.knowledge import findable  # scipy loads where it is used
+
+    attacks = findable(source, released, plan, targets=MOST_SOUGHT, sample=MOST_SOUGHT)
+    return {each.name.partition("/")[2]: each.after for each in attacks if each.after is not None}
+
+
+def tried_once(
     plan: Plan,
     log: EventLog,
     seed: int,
     searches: SearchCache | None = None,
-) -> dict[str, float | None]:
-    """One run of ``plan`` on ``log`` with noise that follows from ``seed``, and its figures by the
-    names of ``SettingFigures``; None where there is nothing to compare. Nothing is released, and no
-    ledger charged. Raises as ``trial`` does.
+) -> tuple[EventLog, EventLog, dict[str, float | None]]:
+    """One run of ``plan`` on ``log`` with noise that follows from ``seed``: before, after, and its
+    figures by the names of ``SettingFigures``; None where there is nothing to compare. Nothing is
+    released, and no ledger charged. Raises as ``trial`` does.
     """
     seen = _SeesTimes()
     run = Run(
@@ -393,7 +413,7 @@ def run_figures(
     times = seen.found
     if figures["durations"] is None and times is not None and times.duration_source_mean:
         figures["durations"] = (times.duration_distance or 0.0) / times.duration_source_mean
-    return figures
+    return source, released, figures
 
 
 def measured_figures(plan: Plan, source: EventLog, released: EventLog) -> dict[str, float | None]:

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field, JsonValue
 
 from cloakwork.base.quantities import Frozen
+from cloakwork.evaluation.risk_figures import Share
 
 SourceKind = Literal["log", "log-with-invented-times", "stand-in"]
 """What the settings run on: the log; the log with times that were invented; an invented log."""
@@ -53,7 +54,8 @@ class ComparedSetting(Frozen):
     """One row of a comparison.
 
     ``guarantees``: in a few words. ``cost``: what a release would take from the budget, by
-    currency; ``remarks``: what else to know, such as that the budget does not cover it.
+    currency; ``remarks``: what else to know, such as that the budget does not cover it. ``found``:
+    the share of the cases of the first run that are found in it, by what is known (``KNOWN``).
     ``refused``: why there is no such release; all of these are then empty.
     """
 
@@ -64,6 +66,7 @@ class ComparedSetting(Frozen):
     bounds: tuple[AttackBound, ...] = ()
     cost: tuple[str, ...] = ()
     figures: SettingFigures | None = None
+    found: dict[str, Share] = {}
     runs: int = 0
     remarks: tuple[str, ...] = ()
     refused: str | None = None

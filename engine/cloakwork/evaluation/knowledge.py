@@ -227,10 +227,12 @@ def findable(
     plan: Plan,
     *,
     targets: int,
+    sample: int = SAMPLE,
     reporter: Reporter = silent,
 ) -> tuple[Attack, ...]:
     """What share of the cases of ``source`` somebody finds in ``released``, by what he knows
-    (``KNOWN``), as ``after``; of ``targets`` of them at random. Nothing without events.
+    (``KNOWN``), as ``after``; of ``targets`` of them at random. Made-up cases are compared with
+    ``sample`` of the log. Nothing without events.
 
     Figures of the raw log: internal.
     """
@@ -238,8 +240,8 @@ def findable(
         return ()
     opened = OpenedLog(released, "the release", plan)
     # Made-up cases are nobody's, so whom of a sample they give away says what they do of all.
-    if is_made_up(opened) and source.case_count > SAMPLE:
-        drawn = np.random.default_rng(0).permutation(source.case_count)[:SAMPLE]
+    if is_made_up(opened) and source.case_count > sample:
+        drawn = np.random.default_rng(0).permutation(source.case_count)[:sample]
         source = source.keep_cases(np.sort(drawn))
     coded, made = code_logs(source, released)
     attacked = AttackedLogs(

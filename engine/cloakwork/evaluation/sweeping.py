@@ -59,6 +59,17 @@ class PolicySetting:
     refused: str = ""
 
 
+def is_guarantee(written: object) -> bool:
+    """Whether this is a guarantee of a known kind, as a policy writes it."""
+    return isinstance(written, dict) and written.get("kind") in list(KINDS)
+
+
+def swept_numbers(guarantee: Mapping[str, Any]) -> list[str]:
+    """The numbers of a guarantee, as a policy writes it, that a sweep can vary."""
+    fields = KINDS[guarantee["kind"]].stricter_if
+    return [each for each in fields if type(guarantee.get(each)) in (int, float)]
+
+
 def read_sweep(text: str) -> Sweep:
     """``k=5,10,20`` as a sweep; raises CloakworkError where it is none."""
     name, sign, listed = text.partition("=")

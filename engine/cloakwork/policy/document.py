@@ -9,7 +9,9 @@ disagree about them.
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
@@ -19,7 +21,7 @@ from typing import Any, Final, NamedTuple
 import yaml
 from rapidfuzz import process
 from rapidfuzz.distance import DamerauLevenshtein
-from yaml.nodes import MappingNode, Node, ScalarNode
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from cloakwork.base.errors import FileProblem, PolicyError
 
@@ -537,3 +539,50 @@ def in_quotes(text: str) -> str:
     is_plain = text.isprintable()
     quoted = yaml.safe_dump(text, default_style='"', width=LONGEST_LINE, allow_unicode=is_plain)
     return str(quoted).strip()
+
+
+def with_scalars(text: str, changed: Mapping[Steps, str], path: str) -> str:
+    """The text with other scalars at some places, each as YAML writes it, and new ones where a
+    mapping lacks the last key; comments, order and all else stay as they are.
+
+    Raises PolicyError where that would change anything else: below an alias, for instance.
+    """
+    before = read_document(text, path)
+    wanted, root = deepcopy(before.content), compose_yaml(text)
+    edits: dict[tuple[int, int], str] = {}
+    for (*above, key), value in changed.items():
+        parent = _node_at(root, above)
+        own = _node_at(parent, [key])
+        if isinstance(own, ScalarNode):
+            start, stop = own.start_mark.index, own.end_mark.index
+            edits[start, stop] = value if stop > start else f" {value}"
+        # A new key stands first, so that the comment behind the last one stays where it is.
+        elif own is None and isinstance(parent, MappingNode) and parent.value:
+            mark = parent.value[0][0].start_mark
+            ends = ", " if parent.flow_style else "\n" + " " * mark.column
+            place = (mark.index, mark.index)
+            edits[place] = edits.get(place, "") + f"{key}: {value}{ends}"
+        if isinstance(rule := value_at(wanted, tuple(above)), dict) and (
+            node := compose_yaml(value)
+        ):
+            rule[key] = _DocumentReader().read(node, ())
+    made = text
+    for start, stop in sorted(edits, reverse=True):
+        made = made[:start] + edits[start, stop] + made[stop:]
+    # What is written is read again: nothing but these values may differ.
+    with suppress(PolicyError):
+        if read_document(made, path).content == wanted and edits:
+            return made
+    steps = next(iter(changed))
+    message = f"{dotted_path(steps)} is written so that only its text can be changed"
+    raise PolicyError([FileProblem(path, message, *before.place(steps))])
+
+
+def _node_at(node: Node | None, steps: Iterable[Step]) -> Node | None:
+    """The node at a path below ``node``; None where there is none."""
+    for step in steps:
+        pairs = enumerate(node.value) if isinstance(node, SequenceNode) else []
+        if isinstance(node, MappingNode):
+            pairs = [(key.value, value) for key, value in node.value]
+        node = dict(pairs).get(step)
+    return node

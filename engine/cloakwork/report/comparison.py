@@ -5,7 +5,7 @@ picture of privacy against what is left.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -15,12 +15,14 @@ from cloakwork.evaluation.comparison_model import (
     Comparison,
     FigureSpread,
 )
-from cloakwork.evaluation.rehearsal import RehearsedForm
 from cloakwork.evaluation.risk_figures import Share
 from cloakwork.evaluation.utility import Utility
 from cloakwork.report.html import lines, page
 from cloakwork.report.screen import ScreenSection, block, fitted, print_sections, printable
 from cloakwork.report.texts import INTERNAL
+
+if TYPE_CHECKING:
+    from cloakwork.evaluation.rehearsal import RehearsedForm
 
 MOST_LINES: Final = 25
 ALL: Final = "--all"
@@ -278,11 +280,20 @@ def _table_row(label: str, setting: ComparedSetting) -> TableRow:
             _with_spread(figures.durations),
             _with_spread(figures.attributes),
             (", ".join(map(attack_text, setting.bounds)) or "no bound", ""),
+            _most_found(setting),
             (", ".join(setting.cost) or "none", ""),
         )
     return TableRow(
         label, " + ".join(setting.guarantees), cells, setting.refused or "", setting.remarks
     )
+
+
+def _most_found(setting: ComparedSetting) -> tuple[str, str]:
+    """The largest share of cases that are found, whatever is known of them, and its bounds."""
+    if not setting.found:
+        return "–", ""
+    most = max(setting.found.values(), key=lambda each: each.share)
+    return f"{most.share:.1%}", f"{most.low:.1%}–{most.high:.1%}"
 
 
 def _with_spread(figure: FigureSpread | None) -> tuple[str, str]:
@@ -351,7 +362,7 @@ def share_text(figure: FigureSpread | None) -> str:
     return "-" if figure is None else f"{figure.median:.0%}"
 
 
-def shares_found(form: RehearsedForm) -> dict[str, Share]:
+def shares_found(form: "RehearsedForm") -> dict[str, Share]:
     """By what is known, the share of the cases that are found."""
     found = ((each.name.partition("/")[2], each.after) for each in form.found)
     return {name: after for name, after in found if after is not None}
@@ -364,7 +375,7 @@ _FOUND_BY: Final = {
 }
 
 
-def form_rows(forms: Sequence[RehearsedForm], most: float) -> list[tuple[str, list[str]]]:
+def form_rows(forms: "Sequence[RehearsedForm]", most: float) -> list[tuple[str, list[str]]]:
     """Forms of release beside each other, a label and a cell each: what is kept, who is found, what
     it costs. A share of cases above ``most`` is marked with ``!``.
     """
@@ -372,14 +383,14 @@ def form_rows(forms: Sequence[RehearsedForm], most: float) -> list[tuple[str, li
     def number(value: float | None) -> str:
         return "-" if value is None else f"{value:.2f}"
 
-    def share(form: RehearsedForm, kind: str) -> str:
+    def share(form: "RehearsedForm", kind: str) -> str:
         known = shares_found(form).get(kind)
         if known is None:
             return "-"
         mark = "!" if known.share > most else " "
         return f"{100 * known.share:.1f} (to {100 * known.high:.1f}){mark}"
 
-    def cost(form: RehearsedForm) -> str:
+    def cost(form: "RehearsedForm") -> str:
         if form.cost is None:
             return "-"
         left = "" if form.left is None else f" ({form.left.epsilon:g} left)"

@@ -49,6 +49,11 @@ class Editor {
     this.text.addEventListener("keydown", (event) => this.key(event));
     this.panel.addEventListener("keydown", (event) => this.keyInPanel(event));
     document.addEventListener("click", (event) => this.goToFinding(event));
+    document.addEventListener("click", (event) => this.measure(event));
+    document.addEventListener("input", (event) => this.slide(event.target));
+    document.addEventListener("change", (event) => this.formChanged(event.target));
+    this.measured = new Map();
+    this.showSliders();
     window.addEventListener("beforeunload", (event) => { if (this.unsaved) event.preventDefault(); });
     form.addEventListener("submit", () => { this.unsaved = false; });
     this.unsaved = false;
@@ -85,8 +90,96 @@ class Editor {
     fields.set("live", "1");
     const answer = await fetch(this.form.getAttribute("action"), { method: "POST", body: fields });
     if (!answer.ok || asked !== this.asked) return;
-    this.findings.innerHTML = await answer.text();  // escaped by the console
+    const part = document.createElement("template");
+    part.innerHTML = await answer.text();  // escaped by the console
+    const focused = document.activeElement.id;
+    for (const id of ["findings", "forms"]) {
+      document.getElementById(id).replaceChildren(...part.content.getElementById(id).childNodes);
+    }
+    this.write(part.content.getElementById("written").value);
+    document.getElementById(focused)?.focus({ preventScroll: true });
+    this.showSliders();
     this.number();
+  }
+
+  // The text that the form made of it: only what differs is inserted, so that Ctrl+Z takes it back.
+  write(made) {
+    const had = this.text.value;
+    if (made === had) return;
+    let from = 0;
+    while (from < made.length && made[from] === had[from]) from += 1;
+    let same = 0;
+    const most = Math.min(made.length, had.length) - from;
+    while (same < most && made[made.length - 1 - same] === had[had.length - 1 - same]) same += 1;
+    this.text.focus({ preventScroll: true });
+    this.text.setSelectionRange(from, had.length - same);
+    const middle = made.slice(from, made.length - same);
+    document.execCommand(middle ? "insertText" : "delete", false, middle);
+    window.clearTimeout(this.timer);
+    this.unsaved = true;
+  }
+
+  formChanged(control) {
+    if (control.dataset.of) control = document.getElementById(control.dataset.of);
+    if (control.form === this.form && /^(at|answer) /.test(control.name)) this.check();
+  }
+
+  // Sliders go by ratios: half and double are equally far.
+  slide(slider) {
+    const number = document.getElementById(slider.dataset?.of);
+    if (!number) return;
+    const [low, high] = [Number(slider.dataset.low), Number(slider.dataset.high)];
+    const value = low * (high / low) ** (slider.value / 100);
+    const whole = /^\d+$/.test(number.value) && low >= 1;
+    number.value = whole ? Math.round(value) : Number(value.toPrecision(2));
+    this.showMeasured(number);
+  }
+
+  showSliders() {
+    for (const slider of document.querySelectorAll("input[data-of]")) {
+      const number = document.getElementById(slider.dataset.of);
+      const [low, high] = [Number(slider.dataset.low), Number(slider.dataset.high)];
+      slider.hidden = false;
+      slider.value = 100 * Math.log(Number(number.value) / low) / Math.log(high / low);
+    }
+    for (const number of document.querySelectorAll("input[data-sweep]")) this.showMeasured(number);
+  }
+
+  // Beside a number, what was measured for the nearest one; its row is marked.
+  showMeasured(number) {
+    const rows = this.measured.get(number.dataset.sweep) ?? [];
+    const value = (row) => Number(row.dataset.setting.split(" ").pop());
+    const far = (row) => Math.abs(Math.log(value(row) / Number(number.value)));
+    const near = rows.reduce((best, row) => (best && far(best) <= far(row) ? best : row), null);
+    for (const row of rows) row.setAttribute("aria-current", row === near);
+    if (!near) return;
+    const heads = Array.from(near.closest("table").querySelectorAll("thead th")).slice(2);
+    const cells = Array.from(near.cells).slice(2).map((cell, place) => `${heads[place]?.innerText}: ${cell.innerText}`);
+    const says = near.cells.length > 3 ? cells : [near.cells[near.cells.length - 1].innerText];
+    const beside = document.getElementById(number.id.replace("number", "beside"));
+    beside.textContent = `Measured at ${value(near)}. ${says.join("; ").replace(/\s+/g, " ")}`;
+  }
+
+  // A comparison is a job like any other; with scripts its table comes to the slider.
+  async measure(event) {
+    const button = event.target.closest("button[name=sweep]");
+    if (!button) return;
+    event.preventDefault();
+    const place = document.getElementById("measured");
+    const fields = new URLSearchParams(new FormData(this.form, button));
+    const begun = await fetch(button.formAction, { method: "POST", body: fields });
+    let page = new DOMParser().parseFromString(await begun.text(), "text/html");
+    place.textContent = "Measuring";
+    while (begun.ok && page.querySelector("[data-follow]")) {
+      await new Promise((done) => { window.setTimeout(done, 400); });
+      const said = await (await fetch(`${begun.url}/progress`)).json();
+      place.textContent = `Measuring: ${said.messages.at(-1) ?? ""} ${said.detail}`;
+      if (said.ended) page = new DOMParser().parseFromString(await (await fetch(begun.url)).text(), "text/html");
+    }
+    const table = page.getElementById("settings")?.closest("section");
+    place.replaceChildren(table ?? page.querySelector(".problem") ?? page.querySelector("main"));
+    if (table) this.measured.set(button.value, Array.from(table.querySelectorAll("[data-setting]")));
+    this.showSliders();
   }
 
   goToFinding(event) {
