@@ -137,6 +137,33 @@ def test_a_plan_is_saved_opened_compared_and_applied(visitor, folder, cloakwork)
         assert words in html.unescape(visitor.send("/plan", policy=name, log=LOG).text)
 
 
+def test_pages_tell_the_truth_of_a_release_that_costs_nothing(visitor, folder, monkeypatch):
+    """k-anonymity is paid for from no budget: what is stopped leaves nothing spent."""
+    text = (ROOT / "policies" / "kanon-control-flow.yaml").read_text("utf-8")
+    (folder / "k.yaml").write_text(text)
+    planned = visitor.result(visitor.send("/plan", policy="k.yaml", log=LOG))
+    assert "charges the ledger" not in planned and "none bounds what it discloses" in planned
+    heard = JobProgress.__call__
+
+    def stop(self: JobProgress, message: str) -> None:
+        if message.startswith("kanon/") and self._job.title.startswith("Apply"):
+            self._job.stop.set()
+        heard(self, message)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(JobProgress, "__call__", stop)
+        job = visitor.release("stopped", policy="k.yaml")
+    assert (job.state, job.spends, job.problem) == ("cancelled", False, "nothing was written")
+    assert "stays spent" not in visitor.get(f"/work/{job.id}").text
+    job = visitor.release("out", policy="k.yaml")
+    pages = [visitor.get(page).text for page in ("/", "/dataset?name=hospital-emergency")]
+    for page in (visitor.get(f"/work/{job.id}").text, *pages):
+        assert "is left of the budget" not in page and "its cost is spent" not in page
+    for page in pages:
+        assert "1 failed, which cost nothing" in page
+        assert "no budget bounds what it discloses" in page
+
+
 def test_a_budget_that_is_used_up_refuses(visitor, folder):
     """The plan says so already, with the exit code of the command line, and nothing is written."""
     text = (folder / POLICY).read_text("utf-8")

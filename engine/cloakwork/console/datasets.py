@@ -7,7 +7,6 @@ from typing import Final, cast
 from starlette.responses import Response
 
 from cloakwork.base.costs import Cost, Currency
-from cloakwork.base.text import counted
 from cloakwork.console.visits import Visit, address, go
 from cloakwork.console.workplace import OutsideFolder
 from cloakwork.ledger.account import Balance
@@ -28,6 +27,7 @@ from cloakwork.report.ledger_text import (
     priced,
     releases_text,
     share_spent,
+    unbounded_text,
     without_release,
 )
 
@@ -69,6 +69,7 @@ def all_datasets(visit: Visit) -> Response:
                 "owner": each.declaration.owner or "no owner declared",
                 "releases": releases_text(each),
                 "gauges": gauges_of(each),
+                "unbounded": unbounded_text(each),
             }
             for each in ledger.summary()
         ],
@@ -93,7 +94,7 @@ def one_dataset(visit: Visit) -> Response:
         releases=releases_text(summary),
         gauges=gauges_of(summary),
         notes=[line.strip() for line in (*budget_notes(summary), *affected_lines(summary))],
-        without_dp=counted(len(summary.without_dp), "release") if summary.without_dp else "",
+        unbounded=unbounded_text(summary),
         overlaps=tuple(map(str, found.overlaps or ())),
         comparisons=len(found.comparisons),
         rows=[row_of(record, visit) for record in reversed(summary.records)],

@@ -104,6 +104,10 @@ class JobProgress:
             self._job.messages.append(message)
         self._job.detail = ""
 
+    def spends(self, *, is_so: bool) -> None:
+        """Whether what the job does is charged, once it is known."""
+        self._job.spends = is_so
+
     def detail(self, message: str) -> None:
         """How far the stage is."""
         self._stop_if_asked()
@@ -171,7 +175,7 @@ class Jobs:
                 job.result = work(progress)
                 job.state = "done"
             except KeyboardInterrupt as error:
-                job.problem, job.exit_code = job.worded(notes_of(error)), 130
+                job.problem, job.exit_code = job.worded(notes_of(error)).removeprefix("; "), 130
                 job.state = "cancelled"
             except CloakworkError as error:
                 job.problem = job.worded(str(error) + notes_of(error))

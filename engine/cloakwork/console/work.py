@@ -256,6 +256,7 @@ def plan(visit: Visit) -> Response:
                 "policy": policy_name,
                 "log": log_name,
                 "window": window,
+                "spends": costs_budget(made),
                 "digest": text_digest(made.model_dump_json()),
                 "sections": plan_sections(made, log.name, previewed, budget),
                 "branches": tuple(branches(made, previewed, warnings, show_all=True)),
@@ -265,6 +266,11 @@ def plan(visit: Visit) -> Response:
         )
 
     return visit.begin(f"Plan {policy_name} for {log_name}", work)
+
+
+def costs_budget(plan: Plan) -> bool:
+    """Whether a release under the plan is paid for from a budget."""
+    return any(charge.currency != "none" for charge in plan.charges)
 
 
 def _free(visit: Visit, name: str, ending: str = "") -> str:
@@ -304,6 +310,8 @@ def apply(visit: Visit) -> Response:
     def work(progress: JobProgress) -> JobResult:
         # What was read on the page of the plan is what is applied.
         made = _planned(visit)
+        spends = costs_budget(made)
+        progress.spends(is_so=spends)
         book = visit.state.ledger(progress)
         with noting_remains(book, out):
             published = api.release(
@@ -318,6 +326,7 @@ def apply(visit: Visit) -> Response:
             "applied.html",
             {
                 "folder_name": name,
+                "spends": spends,
                 "dataset": made.policy.metadata.dataset,
                 "sections": sections,
                 "new_key": published.new_public_key,

@@ -150,7 +150,7 @@ class Summary:
         made = len(self.records) - failed
         heading = f"Dataset {self.dataset}: {made:,} release{'' if made == 1 else 's'}"
         if failed:
-            heading += f"; {failed:,} failed, whose cost stays spent"
+            heading += f"; {failed:,} failed; what was charged stays spent"
         count = len(self.without_dp)
         unbounded = [f"no budget bounds what {count:,} of them disclose"] if count else []
         return paragraph(heading) + budgets_html(self.balances) + listing("", unbounded)

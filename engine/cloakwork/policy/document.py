@@ -581,7 +581,9 @@ def with_scalars(text: str, changed: Mapping[Steps, str], path: str) -> str:
 def _node_at(node: Node | None, steps: Iterable[Step]) -> Node | None:
     """The node at a path below ``node``; None where there is none."""
     for step in steps:
-        pairs = enumerate(node.value) if isinstance(node, SequenceNode) else []
+        pairs: Iterable[tuple[Step, Node]] = ()
+        if isinstance(node, SequenceNode):
+            pairs = enumerate(node.value)
         if isinstance(node, MappingNode):
             pairs = [(key.value, value) for key, value in node.value]
         node = dict(pairs).get(step)

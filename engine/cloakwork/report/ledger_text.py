@@ -146,9 +146,23 @@ def balance_text(balance: "Balance") -> str:
 
 def releases_text(summary: "Summary") -> str:
     """How many releases there are, and how many runs ended before one was written."""
-    failed = sum(record.failed_before_release for record in summary.records)
-    made = counted(len(summary.records) - failed, "release")
-    return made + (f", and {failed} failed, whose cost stays spent" if failed else "")
+    failed = [record for record in summary.records if record.failed_before_release]
+    made = counted(len(summary.records) - len(failed), "release")
+    cost = "whose cost stays spent" if any(map(_costs, failed)) else "which cost nothing"
+    return made + (f", and {len(failed)} failed, {cost}" if failed else "")
+
+
+def _costs(record: "Record") -> bool:
+    """Whether a budget was charged for it."""
+    return any(charge.currency != "none" for charge in record.charges)
+
+
+def unbounded_text(summary: "Summary") -> str:
+    """How many releases no budget bounds; empty where there is none."""
+    number = len(summary.without_dp)
+    they = "it discloses" if number == 1 else "they disclose"
+    said = f"{counted(number, 'release')} without a guarantee of differential privacy"
+    return f"{said}: no budget bounds what {they}." if number else ""
 
 
 def budget_notes(summary: "Summary") -> Iterator[str]:
@@ -213,25 +227,24 @@ def without_release(record: "Record") -> str | None:
     """Why the ledger knows of no release folder for an entry, in plain words; None where one stood,
     or none is made.
     """
+    spent = "its cost is spent" if _costs(record) else "nothing was charged"
     aim = "" if record.place is None else f"{record.place.folder} on {record.place.host}"
     look = f"'cloakwork ledger reconcile {record.place.folder}' tells" if record.place else ""
     # In the order of a run: reserved, publishing, then committed or failed.
     match record.state:
         case "reserved" if record.makes == "profile":
-            return "a DP profile that is being measured, or whose process ended; its cost is spent"
+            return f"a DP profile that is being measured, or whose process ended; {spent}"
         case "reserved" if not aim:
             return (
                 "released in memory, no folder was written; or its process ended before that; "
-                "its cost is spent"
+                f"{spent}"
             )
         case "reserved":
-            return (
-                f"running, or ended before anything was written to {aim}; its cost is spent; {look}"
-            )
+            return f"running, or ended before anything was written to {aim}; {spent}; {look}"
         case "publishing":
-            return f"written for {aim}, and not confirmed to stand there; its cost is spent; {look}"
+            return f"written for {aim}, and not confirmed to stand there; {spent}; {look}"
         case "failed":
-            return f"no release came of it ({failure_in_words(record.failure)}); its cost is spent"
+            return f"no release came of it ({failure_in_words(record.failure)}); {spent}"
         case "committed" if record.makes == "release" and record.statement_digest is None:
             return "committed before it was written: a folder may never have stood"
     return None
