@@ -13,6 +13,7 @@ if "CLOAKWORK_RUNS" not in os.environ:
     # The terminal tells the same story in the default run; the browser is not even loaded.
     pytest.skip("a browser: CLOAKWORK_RUNS=1", allow_module_level=True)
 
+from axe_selenium_python import Axe
 from selenium.webdriver.common.keys import Keys
 
 from cloakwork import verify
@@ -21,7 +22,7 @@ from cloakwork.console.visits import ConsoleState
 from cloakwork.console.workplace import Workplace
 from cloakwork.plan.policies import load_policy
 from cloakwork.publishing.keys import signing_key, trust
-from conftest import EXAMPLES, SHARED
+from conftest import EXAMPLES, ROOT, SHARED
 from console import conftest  # noqa: F401 - skips where the console is not installed
 from console.conftest import served
 from console.keyboard import Keyboard, keyboard, needs_chromium
@@ -295,3 +296,88 @@ def _see_what_is_left(keys: Keyboard, window: str) -> None:
     assert f"Window {window}" in text
     keys.follow("Work")
     keys.arrive("Work")
+
+
+def _text(keys: Keyboard) -> str:
+    return keys.ask("document.getElementById('text').value")
+
+
+def _no_violations(keys: Keyboard) -> None:
+    axe = Axe(keys.driver)
+    axe.inject()
+    found = axe.run()["violations"]
+    assert found == [], [(each["id"], each["nodes"][0]["html"]) for each in found]
+
+
+@needs_chromium
+def test_a_policy_is_edited_as_a_form(tmp_path):
+    """Text and form stay equal whichever is changed; a number is measured beside its slider; and a
+    plan is saved, opened, compared and applied. Every page without a violation.
+    """
+    folder = tmp_path / "ward"
+    folder.mkdir()
+    shutil.copy(EXAMPLES / "hospital.csv.gz", folder)
+    shutil.copy(ROOT / "policies" / "dp-control-flow.yaml", folder / "p.yaml")
+    state = ConsoleState(Workplace.at(folder), str(tmp_path / "ledger.db"))
+    with served(ConsoleServer(state, 0, say=lambda _: None)) as server, keyboard() as keys:
+        keys.driver.get(server.link)
+        keys.arrive("Datasets")
+        keys.follow("Policies")
+        keys.arrive("Policies")
+        keys.follow("p.yaml")
+        keys.arrive("p.yaml")
+        _no_violations(keys)
+        before = _text(keys)
+        # The form writes into the text, and Ctrl+Z takes it back.
+        keys.fill("#number-1", "2")
+        keys.press(Keys.TAB)
+        keys.until(lambda: "epsilon: 2 " in _text(keys))
+        assert keys.ask("document.activeElement.id") == "slider-1"
+        keys.go_to("#slider-1")
+        keys.press(Keys.ARROW_RIGHT * 5)
+        number = keys.until(lambda: keys.ask("document.getElementById('number-1').value"))
+        keys.until(lambda: f"epsilon: {number} " in _text(keys))
+        keys.go_to("#field-3-1")
+        keys.press("sens", Keys.TAB)
+        keys.until(lambda: "{role: sensitive, treatment: drop}" in _text(keys))
+        assert "Valid: dp-control-flow" in keys.ask("document.body.innerText")
+        keys.go_to("#text")
+        for _ in range(30):
+            keys.chord(Keys.CONTROL, "z")
+        keys.until(lambda: _text(keys) == before)
+        # The text writes into the form.
+        _caret_to(keys, r"^ *epsilon: 1")
+        keys.press(Keys.HOME)
+        keys.chord(Keys.SHIFT, Keys.END)
+        keys.press("      epsilon: 4")
+        keys.until(lambda: keys.ask("document.getElementById('number-1').value") == "4")
+        keys.push("Measure less and more")
+        beside = "document.getElementById('beside-1').innerText"
+        keys.until(lambda: "Measured at 4" in keys.ask(beside))
+        keys.fill("#number-1", "1")
+        keys.press(Keys.TAB)
+        keys.until(lambda: "Measured at 1" in keys.ask(beside))
+        assert "Cases found in one run: " in keys.ask(beside)
+        _no_violations(keys)
+        keys.push("Save")
+        keys.until(lambda: "saved" in keys.driver.current_url)
+        assert load_policy(folder / "p.yaml").goals()[0].epsilon == 1
+        _plan(keys, "p.yaml", "")
+        keys.arrive("The plan")
+        _no_violations(keys)
+        keys.fill("#plan-out", "mine")
+        keys.press(Keys.ENTER)
+        keys.until(lambda: "mine.json is saved" in keys.ask("document.body.innerText"))
+        _no_violations(keys)
+        keys.follow("Compare mine.json")
+        keys.arrive("What changed")
+        keys.push("Compare")
+        keys.until(lambda: "What each gives" in keys.ask("document.body.innerText"))
+        _no_violations(keys)
+        _plan(keys, "mine.json", "")
+        keys.arrive("The plan")
+        keys.push("Apply")
+        keys.arrive("Released")
+        _no_violations(keys)
+        assert keys.errors() == []
+    assert verify(next(folder.glob("release-*"))).statement.policy.name == "dp-control-flow"

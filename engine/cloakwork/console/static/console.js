@@ -97,8 +97,9 @@ class Editor {
       document.getElementById(id).replaceChildren(...part.content.getElementById(id).childNodes);
     }
     this.write(part.content.getElementById("written").value);
-    document.getElementById(focused)?.focus({ preventScroll: true });
     this.showSliders();
+    // What is hidden takes no focus, so only now.
+    document.getElementById(focused)?.focus({ preventScroll: true });
     this.number();
   }
 
