@@ -52,6 +52,7 @@ from cloakwork.policy.load import with_code_lists
 from cloakwork.policy.model import Policy
 from cloakwork.report.comparison import beside_lines, comparison_html, form_rows, table_rows
 from cloakwork.report.failures import noting_remains
+from cloakwork.report.ledger_text import is_charged
 from cloakwork.report.outcome import outcome
 from cloakwork.report.plan_screen import branches, plan_sections
 from cloakwork.report.policy_findings import placed_advice
@@ -256,7 +257,7 @@ def plan(visit: Visit) -> Response:
                 "policy": policy_name,
                 "log": log_name,
                 "window": window,
-                "spends": costs_budget(made),
+                "spends": is_charged(made),
                 "digest": text_digest(made.model_dump_json()),
                 "sections": plan_sections(made, log.name, previewed, budget),
                 "branches": tuple(branches(made, previewed, warnings, show_all=True)),
@@ -266,11 +267,6 @@ def plan(visit: Visit) -> Response:
         )
 
     return visit.begin(f"Plan {policy_name} for {log_name}", work)
-
-
-def costs_budget(plan: Plan) -> bool:
-    """Whether a release under the plan is paid for from a budget."""
-    return any(charge.currency != "none" for charge in plan.charges)
 
 
 def _free(visit: Visit, name: str, ending: str = "") -> str:
@@ -310,7 +306,7 @@ def apply(visit: Visit) -> Response:
     def work(progress: JobProgress) -> JobResult:
         # What was read on the page of the plan is what is applied.
         made = _planned(visit)
-        spends = costs_budget(made)
+        spends = is_charged(made)
         progress.spends(is_so=spends)
         book = visit.state.ledger(progress)
         with noting_remains(book, out):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cloakwork.ledger.journal import Entry
     from cloakwork.ledger.ledger import BudgetForecast, Summary
     from cloakwork.ledger.records import Record
+    from cloakwork.plan.model import Plan
     from cloakwork.publishing.reconcile import Reconciliation
 
 
@@ -148,13 +149,13 @@ def releases_text(summary: "Summary") -> str:
     """How many releases there are, and how many runs ended before one was written."""
     failed = [record for record in summary.records if record.failed_before_release]
     made = counted(len(summary.records) - len(failed), "release")
-    cost = "whose cost stays spent" if any(map(_costs, failed)) else "which cost nothing"
+    cost = "whose cost stays spent" if any(map(is_charged, failed)) else "which cost nothing"
     return made + (f", and {len(failed)} failed, {cost}" if failed else "")
 
 
-def _costs(record: "Record") -> bool:
-    """Whether a budget was charged for it."""
-    return any(charge.currency != "none" for charge in record.charges)
+def is_charged(made: "Record | Plan") -> bool:
+    """Whether a budget pays for it."""
+    return any(charge.currency != "none" for charge in made.charges)
 
 
 def unbounded_text(summary: "Summary") -> str:
@@ -227,7 +228,7 @@ def without_release(record: "Record") -> str | None:
     """Why the ledger knows of no release folder for an entry, in plain words; None where one stood,
     or none is made.
     """
-    spent = "its cost is spent" if _costs(record) else "nothing was charged"
+    spent = "its cost is spent" if is_charged(record) else "nothing was charged"
     aim = "" if record.place is None else f"{record.place.folder} on {record.place.host}"
     look = f"'cloakwork ledger reconcile {record.place.folder}' tells" if record.place else ""
     # In the order of a run: reserved, publishing, then committed or failed.
