@@ -149,6 +149,16 @@ def test_fast_equals_full_or_declines(content: bytes, chunks: int, tmp_path: Pat
     _agree(path)
 
 
+def test_the_last_of_several_kinds_of_value_counts(tmp_path: Path) -> None:
+    """Also where a kind comes again after another: one row's runs interleave."""
+    yes, day = '<boolean key="x" value="true"/>', '<date key="x" value="2000-01-01T00:00:00Z"/>'
+    path = tmp_path / "log.xes"
+    path.write_text(f"<log><trace><event>{yes}{day}{yes}</event></trace></log>", "utf-8")
+    assert read_log(path).events["x"].to_list() == ["true"]
+    path.write_text(f"<log><trace><event>{day}{yes}{day}</event></trace></log>", "utf-8")
+    assert read_log(path).events["x"].to_list() == ["2000-01-01T00:00:00Z"]
+
+
 PIECES = (
     b"\" ' < > & / /> </event> <event> <trace> </trace> </log> ]]> <!-- --> <![CDATA[ <?x?> &amp; "
     b"&#0; &#xD800; x: = <log> <event/> <trace/>"

@@ -364,7 +364,8 @@ class Collector:
         rows = np.concatenate([run.rows for run in runs])
         values = [run.values for run in runs]
         texts: list[pl.Series] | None = None
-        if len({run.values.dtype for run in runs}) > 1:
+        are_mixed = len({run.values.dtype for run in runs}) > 1
+        if are_mixed:
             values = [run.spelt for run in runs]
         elif any(run.texts is not None for run in runs):
             texts = [run.spelt for run in runs]
@@ -377,7 +378,9 @@ class Collector:
             None if texts is None else pl.concat(texts, rechunk=True),
             lines,
         )
-        if not (np.diff(rows) < 0).any():
+        # Even one row can have a value of this kind, then of another, then of this one again.
+        steps = np.diff(rows)
+        if (steps > 0).all() or (not are_mixed and (steps >= 0).all()):
             return joined
         order = np.argsort(rows, kind="stable")
         run_of = np.repeat(np.arange(len(runs)), [len(run.rows) for run in runs])
