@@ -23,11 +23,11 @@ from cell import asked, policy_of, read  # noqa: E402 - beside this file
 
 from cloakwork.engines.memory import MemoryEngine  # noqa: E402
 from cloakwork.evaluation.compare import (  # noqa: E402
+    FigureSpread,
     stand_in_logs,
     summary,
     tried_once,
 )
-from cloakwork.evaluation.comparison_model import FigureSpread  # noqa: E402
 from cloakwork.evaluation.stand_in import stand_in_facts  # noqa: E402
 from cloakwork.mechanisms.bound import BoundContributions, BoundParams  # noqa: E402
 from cloakwork.mechanisms.profile import Profile  # noqa: E402

@@ -58,8 +58,7 @@ from cloakwork.run.search_cache import SearchCache
 if TYPE_CHECKING:
     import pandas as pd
 
-    from cloakwork.evaluation.compare import Sweeps
-    from cloakwork.evaluation.comparison_model import Comparison
+    from cloakwork.evaluation.compare import Comparison, Sweeps
 
 
 def load_policy(path_or_name: str | Path, *, ledger: Ledger | str | None = None) -> Policy:

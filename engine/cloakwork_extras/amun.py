@@ -18,6 +18,7 @@ from cloakwork.kernel import AnswerNoise, Cases, Entries, Gaussian, Kernel, Lapl
 from cloakwork.kernel.vectors import ONE
 from cloakwork.mechanisms.base import Offer, Options, PartOfGoal, Refusal, Theorem
 from cloakwork.mechanisms.steps import Measurement
+from cloakwork.mechanisms.variants.accuracy import Simulated
 from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork.mechanisms.variants.threshold import (
     ThresholdParams,
@@ -96,6 +97,10 @@ class VariantAmun(VariantRelease[AmunParams]):
         "Elkoumy, Pankova, Dumas 2022 (Amun), corrected; Dwork and Roth 2014, theorem 3.6",
     )
     Params = AmunParams
+    simulated: ClassVar[Simulated] = (
+        (0.16, 0.83, 0.91, 0.95, 0.97, 0.98, 0.99, 0.99),
+        (0.1, 0.19, 0.08, 0.19, 0.56, 0.61, 0.66, 0.7),
+    )
 
     def meet(
         self,

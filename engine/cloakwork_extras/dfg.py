@@ -36,6 +36,7 @@ from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Cases, Clip, Entries, Kernel, Laplace, Randomness, Selected
 from cloakwork.mechanisms.base import Offer, Refusal, Theorem
 from cloakwork.mechanisms.steps import Measurement
+from cloakwork.mechanisms.variants.accuracy import Simulated
 from cloakwork.mechanisms.variants.chain import (
     MOST_CASES,
     Context,
@@ -260,6 +261,14 @@ class DfgLaplace(VariantRelease[DfgParams]):
         "(integers); Korolova et al. 2009, theorem 1 (the threshold)",
     )
     Params = DfgParams
+    simulated: ClassVar[Simulated] = (
+        (0, 0, 0.22, 0.84, 0.91, 0.96, 0.98, 0.98),
+        (0.02, 0.03, 0.11, 0.55, 0.59, 0.6, 0.61, 0.61),
+    )
+    undeclared: ClassVar[Simulated] = (
+        (0, 0, 0, 0, 0.85, 0.95, 0.96, 0.97),
+        (0, 0, 0, 0, 0.04, 0.65, 0.61, 0.61),
+    )
 
     def meet(
         self,

@@ -30,6 +30,7 @@ from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Cases, Entries, Kernel, Laplace, Randomness
 from cloakwork.mechanisms.base import Offer, Options, PartOfGoal, Refusal, Theorem
 from cloakwork.mechanisms.steps import Measurement
+from cloakwork.mechanisms.variants.accuracy import Simulated
 from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork.mechanisms.variants.threshold import (
     COUNT_NOISE,
@@ -126,6 +127,10 @@ class VariantLibra(VariantRelease[LibraParams]):
         "(sampling), theorem 10 (composition)",
     )
     Params = LibraParams
+    simulated: ClassVar[Simulated] = (
+        (0, 0.33, 0.86, 0.91, 0.95, 0.97, 0.98, 0.98),
+        (0, 0, 0, 0, 0.29, 0.57, 0.62, 0.65),
+    )
 
     needs_delta: ClassVar[bool] = True
 

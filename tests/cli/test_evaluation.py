@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from openpyxl import Workbook
 
-from cloakwork.evaluation.comparison_model import (
+from cloakwork.evaluation.compare import (
     AttackBound,
     ComparedSetting,
     Comparison,

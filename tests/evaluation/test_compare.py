@@ -10,7 +10,7 @@ import cloakwork
 from cloakwork.api import compare, load_policy
 from cloakwork.base.costs import guessing_advantage
 from cloakwork.errors import CloakworkError, LogError
-from cloakwork.evaluation.comparison_model import Comparison
+from cloakwork.evaluation.compare import Comparison
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from cloakwork.mechanisms.registry import catalogue

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from cloakwork.evaluation.comparison_model import (
+from cloakwork.evaluation.compare import (
     AttackBound,
     ComparedSetting,
     Comparison,

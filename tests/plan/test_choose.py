@@ -12,7 +12,7 @@ from cloakwork.evaluation.control_flow import histogram, relative_log_similarity
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Offer, Prediction
 from cloakwork.mechanisms.registry import Catalogue, catalogue
-from cloakwork.mechanisms.variants.accuracy import SIMULATED, predict_similarity
+from cloakwork.mechanisms.variants.accuracy import predict_similarity
 from cloakwork.mechanisms.variants.threshold import (
     VariantThreshold,
     calibrate_threshold,
@@ -120,7 +120,7 @@ def test_who_cannot_tell_comes_last() -> None:
 
 def test_equals_come_as_the_catalogue_has_them() -> None:
     """A hundredth is the scatter of the simulation."""
-    told = predict_similarity("variants/threshold", GOAL.epsilon, GOAL.delta, Facts())
+    told = predict_similarity(VariantThreshold.simulated, GOAL.epsilon, GOAL.delta, Facts())
     assert told is not None
     assert chosen(another(replace(told, usual=told.usual + 0.015)))[0] == "variants/threshold"
     assert chosen(another(replace(told, usual=told.usual + 0.1)))[0] == "variants/another"
@@ -157,20 +157,19 @@ def test_more_signal_is_never_predicted_to_be_much_worse() -> None:
     """More epsilon, more units, fewer cases a unit, more delta: all count as they should."""
     few, many = Facts(units_at_most=1000), Facts(units_at_most=10_000)
     several = Facts(units_at_most=10_000, unit=Unit(attribute="case:p", max_cases=10))
-    for name in SIMULATED:
+    figures = [getattr(each, "simulated", None) for each in catalogue().values()]
+    simulated = [rows for rows in figures if rows is not None]
+    assert len(simulated) == 8
+    for rows in simulated:
         told = [
-            predict_similarity(name, 1.0, 1e-6, few),
-            predict_similarity(name, 1.0, 1e-4, few),
-            predict_similarity(name, 1.0, 1e-4, many),
+            predict_similarity(rows, 1.0, 1e-6, few),
+            predict_similarity(rows, 1.0, 1e-4, few),
+            predict_similarity(rows, 1.0, 1e-4, many),
         ]
-        usual = [each.usual for each in told if each is not None]
+        usual = [each.usual for each in told]
         assert usual == sorted(usual)
-        assert (
-            predict_similarity(name, 1.0, 1e-4, several) == replace(told[1], cases=10_000)
-            if told[1]
-            else False
-        )
-    assert predict_similarity("variants/unheard-of", 1.0, 1e-4, few) is None
+        of_several = predict_similarity(rows, 1.0, 1e-4, several)
+        assert of_several == replace(told[1], cases=10_000)
 
 
 @pytest.mark.parametrize("name", ["variants/threshold", "variants/markov", "variants/adaptive"])
@@ -184,8 +183,8 @@ def test_the_table_says_what_runs_show(name: str, process: str) -> None:
     released = histogram(
         run_mechanism(name, log, noise=noise, epsilon=1.0, delta=1e-4, alphabet=alphabet)
     )
-    told = predict_similarity(name, 1.0, 1e-4, Facts(units_at_most=1000))
-    assert told is not None
+    rows = getattr(catalogue()[name], "undeclared", None) or catalogue()[name].simulated
+    told = predict_similarity(rows, 1.0, 1e-4, Facts(units_at_most=1000))
     assert relative_log_similarity(source, released) == pytest.approx(
         getattr(told, process), abs=0.12
     )

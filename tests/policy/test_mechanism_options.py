@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from cloakwork.base.facts import Facts
 from cloakwork.errors import PlanImpossible, PolicyError
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.mechanisms.attributes.params import (
+from cloakwork.mechanisms.attributes.histogram import (
     AttributesHistogramOptions,
     AttributesRegressionOptions,
 )

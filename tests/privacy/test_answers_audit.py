@@ -37,8 +37,8 @@ from cloakwork.mechanisms.registry import catalogue
 from cloakwork.mechanisms.timestamps import tables
 from cloakwork.mechanisms.timestamps.bins import HOUR, Clock, LogBins
 from cloakwork.mechanisms.timestamps.tables import StartTable, gaps_in, hours_of, totals_in
-from cloakwork.mechanisms.variants import markov_params
-from cloakwork.mechanisms.variants.markov_params import (
+from cloakwork.mechanisms.variants import markov as markov_params
+from cloakwork.mechanisms.variants.markov import (
     MOST_CELLS,
     SPREAD,
     WHOLE,

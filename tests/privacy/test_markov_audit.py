@@ -34,13 +34,13 @@ from cloakwork.kernel import (
     vectors_of,
 )
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
-from cloakwork.mechanisms.variants import chain, markov, markov_params
-from cloakwork.mechanisms.variants.markov import VariantMarkov
-from cloakwork.mechanisms.variants.markov_params import (
+from cloakwork.mechanisms.variants import chain, markov
+from cloakwork.mechanisms.variants.markov import (
     MOST_CELLS,
     SPREAD,
     UNIT_NORM,
     MarkovParams,
+    VariantMarkov,
     calibrate_markov,
     transitions_of,
 )
@@ -59,7 +59,7 @@ Sigmas = tuple[float, ...]
 def params(max_cases: int = 1) -> MarkovParams:
     """At the audited budget."""
     sigmas, tau, _ = calibrate_markov(
-        Cost(epsilon=EPSILON, delta=DELTA), max_cases, markov_params.SHARES, True
+        Cost(epsilon=EPSILON, delta=DELTA), max_cases, markov.SHARES, True
     )
     return MarkovParams(
         epsilon=EPSILON,
@@ -127,7 +127,7 @@ def test_a_budget_that_is_spent_on_each_table_is_found() -> None:
     """The counterpart that never adds the tables up: each at the noise that one alone would
     need.
     """
-    one = params().sigmas[0] * math.sqrt(markov_params.SHARES[0])
+    one = params().sigmas[0] * math.sqrt(markov.SHARES[0])
     assert not audit((one,) * 6, params()).passed
 
 
@@ -154,17 +154,15 @@ def test_steps_cannot_count_in_full() -> None:
 
 
 @cache
-def selecting() -> markov_params.Selection:
+def selecting() -> markov.Selection:
     """How activities are found where none are declared."""
     budget = Cost(epsilon=EPSILON, delta=DELTA)
-    found = calibrate_markov(budget, 1, markov_params.SHARES, False)[2]
+    found = calibrate_markov(budget, 1, markov.SHARES, False)[2]
     assert found is not None
     return found
 
 
-def found(
-    cases: int, selection: markov_params.Selection, noise: Changed
-) -> Callable[[int], Floats]:
+def found(cases: int, selection: markov.Selection, noise: Changed) -> Callable[[int], Floats]:
     """Whether an activity that ``cases`` cases hold, each alone, is selected: 1 or 0; each activity
     is a run of its own.
     """
@@ -178,9 +176,7 @@ def found(
         measured = Measured(courses, np.full(len(names), cases))
         kernel = Kernel(measured, books, noise, max_cases=1)  # type: ignore[arg-type]
         # As ``measure_with`` asks; a scale that the plan does not list would be refused there.
-        asked = kernel.select(
-            markov_params.activities, Gaussian(selection.sigma), selection.tau, SPREAD
-        )
+        asked = kernel.select(markov.activities, Gaussian(selection.sigma), selection.tau, SPREAD)
         chosen = set().union(*asked.labels)
         return np.array([str(number) in chosen for number in range(runs)], np.float64)
 
@@ -190,7 +186,7 @@ def found(
 def audit_selection(
     before: int,
     after: int,
-    drawn: markov_params.Selection,
+    drawn: markov.Selection,
     delta: float,
     claim: float,
     times: float = 1.0,
@@ -294,12 +290,12 @@ def test_the_threshold_keeps_to_its_share_of_delta() -> None:
     """No audit of feasible size sees a threshold one too low; the tail does."""
     for max_cases in (1, 5):
         sigmas, tau, _ = calibrate_markov(
-            Cost(epsilon=1.0, delta=1e-4), max_cases, markov_params.SHARES, True
+            Cost(epsilon=1.0, delta=1e-4), max_cases, markov.SHARES, True
         )
         spent, of_less = (
-            markov_params.selection_delta(sigmas[0], least, max_cases) for least in (tau, tau - 1)
+            markov.selection_delta(sigmas[0], least, max_cases) for least in (tau, tau - 1)
         )
-        assert spent <= markov_params.SELECTION_SHARE * 1e-4 < of_less
+        assert spent <= markov.SELECTION_SHARE * 1e-4 < of_less
 
 
 @pytest.mark.parametrize("counterpart", [less_noise, low_threshold])

@@ -22,8 +22,11 @@ from cloakwork.mechanisms.base import Offer, PartOfGoal
 from cloakwork.mechanisms.steps import Times
 from cloakwork.mechanisms.timestamps.bins import HOUR, Clock, LogBins
 from cloakwork.mechanisms.timestamps.histogram import TimestampHistogram
-from cloakwork.mechanisms.timestamps.regression import TimestampRegression
-from cloakwork.mechanisms.timestamps.regressions import DurationRegression, GapRegression
+from cloakwork.mechanisms.timestamps.regression import (
+    DurationRegression,
+    GapRegression,
+    TimestampRegression,
+)
 from cloakwork.mechanisms.timestamps.tables import HistogramParams
 from cloakwork.noise import Noise, reproducible
 from cloakwork.run.steps import GrantedStep

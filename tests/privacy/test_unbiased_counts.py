@@ -24,7 +24,7 @@ from cloakwork.engines.measured import measured_of
 from cloakwork.kernel import Books, Gaussian, Kernel, vector_event
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
 from cloakwork.mechanisms.registry import catalogue
-from cloakwork.mechanisms.variants.markov_params import (
+from cloakwork.mechanisms.variants.markov import (
     MOST_CELLS,
     SPREAD,
     UNIT_NORM,

@@ -54,7 +54,7 @@ def smallest_scale(event_of_scale: Callable[[float], PrivacyEvent], target: Cost
         before = high - low
         for middle in _interpolated_scales(event_of_scale, low, high, target):
             if low < middle < high:
-                if _meets_target(event_of_scale(middle), target):
+                if meets_target(event_of_scale(middle), target):
                     high = middle
                 else:
                     low = middle
@@ -63,7 +63,7 @@ def smallest_scale(event_of_scale: Callable[[float], PrivacyEvent], target: Cost
             middle = (low + high) / 2
             if not low < middle < high:
                 return high
-            if _meets_target(event_of_scale(middle), target):
+            if meets_target(event_of_scale(middle), target):
                 high = middle
             else:
                 low = middle
@@ -100,21 +100,21 @@ def _scale_meeting_target(event_of_scale: Callable[[float], PrivacyEvent], targe
         ),
         1.0,
     )
-    while not _meets_target(event_of_scale(scale), target):
+    while not meets_target(event_of_scale(scale), target):
         scale *= 2
         if scale > LARGEST_SCALE:
             raise MechanismError(
                 "calibration",
                 f"no amount of noise meets epsilon {target.epsilon:g}, delta {target.delta:g}",
             )
-    while scale / 2 >= SMALLEST and _meets_target(event_of_scale(scale / 2), target):
+    while scale / 2 >= SMALLEST and meets_target(event_of_scale(scale / 2), target):
         scale /= 2
     return scale
 
 
-def _meets_target(event: PrivacyEvent, target: Cost) -> bool:
-    found = cost(event, target.delta)
-    return found.epsilon <= target.epsilon and found.delta <= target.delta
+def meets_target(event: PrivacyEvent, target: Cost) -> bool:
+    """Whether ``event`` costs no more than ``target``, at its delta, so that both compare."""
+    return cost(event, target.delta).is_within(target)
 
 
 def laplace_scale(epsilon: float, sensitivity: int = 1) -> float:

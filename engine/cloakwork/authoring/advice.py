@@ -221,7 +221,7 @@ def _totals(
             # At the shift of times that the policy asks for, so that the two can be compared.
             least = NOTHING.left_of(bound.cost, shifts_covering(bound.shift, own.shift))
             key = _place(policy, own), bound.of_dataset
-            if key in said or (own.cost.epsilon <= least.epsilon and own.cost.delta <= least.delta):
+            if key in said or own.cost.is_within(least):
                 continue
             said.add(key)
             by = (

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from cloakwork.authoring.registry import Registry, is_reference
 from cloakwork.base.errors import CloakworkError, PlanMoved, PlanUnsound, PolicyError, first_line
+from cloakwork.base.text import first_fault
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.plan.budget import Profile
 from cloakwork.plan.model import Plan
@@ -125,7 +126,7 @@ def read_plan(path: Path) -> Plan:
     try:
         plan = Plan.model_validate(document)
     except ValidationError as error:
-        where, says = _first_fault(error)
+        where, says = first_fault(error)
         raise CloakworkError(
             f"{path}: is not a plan of this version: {where}: {says}; plan again"
         ) from error
@@ -158,16 +159,10 @@ def read_profile(path: Path) -> Profile:
     except OSError as error:
         raise CloakworkError(f"{path}: cannot be read as a profile: {error.strerror}") from error
     except ValidationError as error:
-        where, says = _first_fault(error)
+        where, says = first_fault(error)
         raise CloakworkError(
             f"{path}: is not a profile of this version: {where or 'the file'}: {says}"
         ) from error
-
-
-def _first_fault(error: ValidationError) -> tuple[str, str]:
-    """The dotted path of the first fault, and what it is."""
-    first = error.errors()[0]
-    return ".".join(str(part) for part in first["loc"]), first["msg"]
 
 
 def template_policy(template: str, out: Path, header: Mapping[str, str | None]) -> str:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from cloakwork.base.errors import LogError
 from cloakwork.base.naming import CASE_ID, CASE_PREFIX
-from cloakwork.base.text import shown
+from cloakwork.base.text import first_fault, first_names, shown
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats.detect import DetectedInput, examine_input
 from cloakwork.log.formats.options import ROLES, InputOptions, mapped_columns
@@ -65,9 +65,8 @@ def _as_said(
         kept = options.model_dump(exclude={"columns"})
         return InputOptions(**kept | dict(said or {}), columns=options.columns | own)
     except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(map(str, first["loc"]))
-        raise LogError(path, f"cannot be read with {name}: {first['msg']}") from None
+        name, says = first_fault(error)
+        raise LogError(path, f"cannot be read with {name}: {says}") from None
     except ValueError as error:
         raise LogError(path, f"the mapping of columns {error}") from None
 
@@ -105,7 +104,7 @@ def require_unit(path: Path, log: EventLog, attribute: str | None) -> None:
     if attribute is None or attribute in log.cases.columns:
         return
     own = [name for name in log.cases.columns if name != CASE_ID]
-    listed = ", ".join(shown(name) for name in own[:12]) or "none"
+    listed = first_names(own) or "none"
     raise LogError(
         path,
         f"the cases have no attribute '{shown(attribute)}'; they have {listed}",

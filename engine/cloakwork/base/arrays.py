@@ -30,10 +30,29 @@ def ranges_of(first: Ints, lengths: Ints) -> Ints:
     return np.asarray(np.arange(lengths.sum()) + np.repeat(first - begins, lengths), np.int64)
 
 
+def owners_of(lengths: Ints) -> Ints:
+    """For ranges of these lengths, end to end, which range each item lies in: int64."""
+    return np.repeat(np.arange(len(lengths)), lengths)
+
+
+def begins_of(codes: Ints) -> Ints:
+    """The rows at which a run of one code begins, of codes of 0 or more: int64."""
+    return np.flatnonzero(np.diff(codes, prepend=-1))
+
+
+def place_in_run(ascending: Ints) -> Ints:
+    """For each row of ascending codes how many rows before it hold the same one: int64."""
+    return np.asarray(np.arange(len(ascending)) - np.searchsorted(ascending, ascending), np.int64)
+
+
+def shares_in_rows(table: Floats) -> Floats:
+    """Each number of a table as its share of the sum of its row."""
+    return np.asarray(table / table.sum(axis=1, keepdims=True), np.float64)
+
+
 def rank_among_equals(codes: Ints) -> Ints:
     """For each row how many rows before it hold the same code: int64."""
     order = np.argsort(codes, kind="stable")
-    ascending = codes[order]
     rank = np.empty(len(codes), np.int64)
-    rank[order] = np.arange(len(codes)) - np.searchsorted(ascending, ascending)
+    rank[order] = place_in_run(codes[order])
     return rank

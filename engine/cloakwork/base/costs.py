@@ -27,6 +27,10 @@ class Cost(Frozen):
     epsilon: float = Field(ge=0, allow_inf_nan=True)
     delta: Annotated[Number, Field(ge=0, le=1)] = 0.0
 
+    def is_within(self, most: "Cost") -> bool:
+        """Whether neither epsilon nor delta is above that of ``most``."""
+        return self.epsilon <= most.epsilon and self.delta <= most.delta
+
     def __add__(self, other: "Cost") -> "Cost":
         """Basic composition: epsilons add, deltas add (Dwork and Roth 2014, theorem 3.16)."""
         # A delta above 1 says no more than 1.

@@ -3,10 +3,13 @@ versions of packages.
 """
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.metadata import version
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 SIZES: Final = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 """Bytes in a unit."""
@@ -56,6 +59,17 @@ def first_line(error: BaseException) -> str:
     said = " ".join(str(error).partition("\n")[0].split())
     plain = "".join(char for char in said if char.isprintable())
     return plain[:200] or type(error).__name__
+
+
+def first_fault(error: "ValidationError") -> tuple[str, str]:
+    """Where the first fault that a model found lies, as a dotted path, and what it is."""
+    fault = error.errors()[0]
+    return ".".join(map(str, fault["loc"])), fault["msg"]
+
+
+def first_names(names: Sequence[str]) -> str:
+    """The first twelve of some names from a file."""
+    return ", ".join(shown(name) for name in names[:12])
 
 
 def size_text(size: int) -> str:

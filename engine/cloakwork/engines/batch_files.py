@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from cloakwork.base.arrays import Ints
+from cloakwork.base.arrays import Ints, offsets_of
 from cloakwork.engines.workspace import Workspace, writing_to
 from cloakwork.log.eventlog import EventLog, joined_batches
 
@@ -140,7 +140,7 @@ def _read_log(content: bytes) -> EventLog:
     cases = pl.read_ipc_stream(io.BytesIO(view[begin : begin + of_cases]))
     events = pl.read_ipc_stream(io.BytesIO(view[begin + of_cases : begin + of_cases + of_events]))
     lengths = cases.drop_in_place(_LENGTH).to_numpy()
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    offsets = offsets_of(lengths)
     inserted = None
     if _INSERTED in events.columns:
         inserted = events.drop_in_place(_INSERTED).to_numpy().astype(np.bool_)

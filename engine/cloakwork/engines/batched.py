@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 import numpy as np
 import polars as pl
 
-from cloakwork.base.arrays import Ints, Words
+from cloakwork.base.arrays import Ints, Words, offsets_of
 from cloakwork.base.naming import values_of
 from cloakwork.base.progress import counted
 from cloakwork.engines.base import (
@@ -343,7 +343,7 @@ class BatchedEngine:
 
         # Cut into slices, then put together in parts.
         cuts = self._cut(batched, slice_of_case, slices)
-        cases_until = np.concatenate([[0], np.cumsum(cuts.cases)])
+        cases_until = offsets_of(cuts.cases)
         bounds = part_bounds(
             int(cases_until[-1]),
             cuts.events,

@@ -11,13 +11,13 @@ import numpy as np
 import polars as pl
 from pydantic import JsonValue
 
-from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.arrays import Floats, Ints, offsets_of
 from cloakwork.base.facts import RangeType
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.base.naming import CASE_PREFIX, TIME_TYPE, TIMESTAMP, values_of
 from cloakwork.kernel import Measured, Owners
 from cloakwork.kernel.cases import Cases, Column, Columns
-from cloakwork.log.eventlog import ACTIVITY, EventLog, LogHandle
+from cloakwork.log.eventlog import EventLog, LogHandle
 from cloakwork.mechanisms.aggregates import (
     CASES,
     CASES_OF_UNIT,
@@ -97,7 +97,7 @@ class ReleasedCases:
         index = [np.zeros(0, np.int64)]
         values: dict[str, list[pl.Series]] = {name: [] for name in granted}
         for batch in log.batches():
-            labels.append(batch.events[ACTIVITY].cast(pl.String).cast(pl.Categorical))
+            labels.append(batch.activities.cast(pl.Categorical))
             lengths.append(np.diff(batch.offsets))
             index.append(batch.index_of_case)
             for name in granted:
@@ -145,7 +145,7 @@ def _column_of(values: pl.Series) -> Column:
 def _cases_of(variants: pl.Series) -> Cases:
     """Lists of labels (of String, or of Categorical) as codes."""
     lengths = variants.list.len().to_numpy().astype(np.int64)
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    offsets = offsets_of(lengths)
     return coded_cases(variants.explode(empty_as_null=False), offsets)
 
 

@@ -27,7 +27,7 @@ from cloakwork.kernel.perturb import (
     RawTimes,
     StartsAndGaps,
 )
-from cloakwork.log.eventlog import ACTIVITY, TIME_TYPE, TIMESTAMP, EventLog
+from cloakwork.log.eventlog import TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.mechanisms.steps import (
     Completion,
     Draws,
@@ -185,7 +185,7 @@ def sample_of(table: pl.DataFrame) -> NoisySample:
 
 def cases_of(log: EventLog) -> Cases:
     """The control flow of a batch; a missing activity is an empty label."""
-    return coded_cases(log.events[ACTIVITY].cast(pl.String).fill_null(""), log.offsets)
+    return coded_cases(log.activities.fill_null(""), log.offsets)
 
 
 def _codes(labels: pl.Series, alphabet: pl.Series) -> Ints:
@@ -244,7 +244,7 @@ class _NoisedLog:
 
 def raw_times(log: EventLog) -> RawTimes:
     """The times of a batch, as the kernel reads them."""
-    times = log.events[TIMESTAMP].cast(TIME_TYPE).to_physical()
+    times = log.microseconds
     rows = np.flatnonzero(times.is_not_null().to_numpy())
     microseconds = times.gather(pl.Series(rows)).to_numpy().astype(np.int64)
     return RawTimes(

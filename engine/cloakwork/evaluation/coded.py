@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from cloakwork.base.arrays import Bools, Ints
+from cloakwork.base.arrays import Bools, Ints, begins_of
 from cloakwork.base.errors import LogError
 from cloakwork.base.naming import values_of
 from cloakwork.evaluation.distances import joint_codes
@@ -127,7 +127,7 @@ class CodedLog:
         found = []
         for rows in np.split(order, np.cumsum(sizes)[:-1]):
             case = self.log.case_of[rows]
-            begins = np.flatnonzero(np.diff(case, prepend=-1))
+            begins = begins_of(case)
             found.append((rows, case[begins], begins))
         return found
 
@@ -153,7 +153,7 @@ def code_logs(*logs: EventLog) -> tuple[CodedLog, ...]:
     named = []
     # A missing activity is an empty label, so that every event has a code.
     for log in kept:
-        labels = log.events[ACTIVITY].cast(pl.String).fill_null("")
+        labels = log.activities.fill_null("")
         named.append(replace(log, events=log.events.with_columns(labels.alias(ACTIVITY))))
     codes, alphabet = joint_codes(*(log.events[ACTIVITY] for log in named))
     return tuple(
@@ -205,7 +205,7 @@ def _filled_times(log: EventLog) -> Ints | None:
     """The times in microseconds; None where no event has one."""
     if TIMESTAMP not in log.events.columns:
         return None
-    times = log.events[TIMESTAMP].cast(TIME_TYPE).to_physical()
+    times = log.microseconds
     if times.null_count() == len(times):
         return None
     if times.null_count():

@@ -268,8 +268,8 @@ def _median_hours(log: EventLog, steps: Sequence[Step]) -> dict[Step, float]:
     """Of ``steps``, the median of the hours from one event to the next."""
     if TIMESTAMP not in log.events.columns:
         return {}
-    labels = log.events[ACTIVITY].cast(pl.String)
-    hours = log.events[TIMESTAMP].dt.timestamp("us").diff().cast(pl.Float64) / _HOUR
+    labels = log.activities
+    hours = log.microseconds.diff().cast(pl.Float64) / _HOUR
     gaps = pl.DataFrame({"first": labels.shift(), "second": labels, "hours": hours})
     # The gap before a case's first event leads to another case, and does not count.
     same_case: Bools = np.diff(log.case_of, prepend=-1) == 0

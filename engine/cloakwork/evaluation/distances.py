@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.arrays import Floats, Ints, begins_of
 from cloakwork.base.naming import values_of
 from cloakwork.log.eventlog import CASE_PREFIX, EventLog
 
@@ -79,7 +79,7 @@ def wasserstein(
     group, values, weights = group[order], values[order], weights[order]
     # Running sums that begin anew with each group.
     sums = np.cumsum(weights)
-    begins = np.flatnonzero(np.diff(group, prepend=-1))
+    begins = begins_of(group)
     before_group = np.where(begins > 0, sums[begins - 1], 0.0)
     sizes = np.diff(np.append(begins, len(group)))
     difference = np.abs(sums - np.repeat(before_group, sizes))[:-1]
@@ -209,9 +209,7 @@ def coded(
     source's range where it has more than MOST_NUMBERS different ones; everything else is text. A
     log without the attribute has it missing everywhere.
     """
-    tables = [
-        log.cases if name.startswith(CASE_PREFIX) else log.events for log in (source, release)
-    ]
+    tables = [log.table_of(name) for log in (source, release)]
     if all(name not in table.columns for table in tables):
         return f"'{name}' is in neither log"
     before, after = (_values(table, name) for table in tables)

@@ -17,7 +17,7 @@ from cloakwork.guarantees import TCloseness
 from cloakwork.guarantees.classes import GroupedValues
 from cloakwork.guarantees.employees import EventShares, performers, shares_of_places
 from cloakwork.guarantees.t_closeness import largest_distance
-from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
+from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from cloakwork.log.variants import variants_of
 
 
@@ -34,7 +34,7 @@ def employee_bounds(log: EventLog, released: EventLog | None, attribute: str) ->
     if released is None:
         return EmployeeBounds(attribute=attribute, before=before)
     # The most that one employee performed of each activity: the paper's tau.
-    performed = pl.DataFrame({"activity": log.events[ACTIVITY].cast(pl.String), "who": names})
+    performed = pl.DataFrame({"activity": log.activities, "who": names})
     counts = performed.drop_nulls().group_by("activity", "who").len()
     most = dict(counts.group_by("activity").agg(pl.col("len").max()).iter_rows())
     variants = variants_of(released)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from cloakwork.base.arrays import Bools, Floats, Ints
+from cloakwork.base.arrays import Bools, Floats, Ints, begins_of
 from cloakwork.base.quantities import Frozen, figure
 from cloakwork.evaluation.control_flow import with_activity
 from cloakwork.evaluation.distances import joint_codes
@@ -64,7 +64,7 @@ class _Both:
         self.codes = np.concatenate(codes)
         # Cases of the release are numbered behind those of the source, so that none is both.
         self.case = np.concatenate([source.case_of, release.case_of + source.cases.height])
-        begins = np.flatnonzero(np.diff(self.case, prepend=-1))
+        begins = begins_of(self.case)
         sizes = np.diff(np.append(begins, len(self.case)))
         self.place = np.arange(len(self.case)) - np.repeat(begins, sizes)
         self.released = np.arange(len(self.case)) >= len(codes[0])
@@ -117,7 +117,7 @@ def learned_from(source: EventLog, release: EventLog) -> LearnedFrom:
 
 def _hours(log: EventLog) -> Floats:
     """Times of all events in hours; NaN where one is missing."""
-    stamps = log.events[TIMESTAMP].dt.timestamp("us").cast(float)
+    stamps = log.microseconds.cast(float)
     hours: Floats = stamps.fill_null(float("nan")).to_numpy() / _HOUR
     return hours
 

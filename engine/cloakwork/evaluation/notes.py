@@ -15,7 +15,7 @@ import polars as pl
 from cloakwork.base.arrays import Ints
 from cloakwork.base.facts import Facts, RangeType
 from cloakwork.base.naming import TIME_TYPE, values_of
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog, LogHandle
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog, LogHandle
 from cloakwork.log.times import parse_times
 from cloakwork.plan.model import Plan
 from cloakwork.run.run import Observer
@@ -120,7 +120,7 @@ def contradicted_facts(
     """
     found: list[str] = []
     if facts.alphabet is not None and "alphabet" not in facts.measured:
-        labels = log.events[ACTIVITY].cast(pl.String).drop_nulls()
+        labels = log.activities.drop_nulls()
         outside = ~labels.is_in(list(facts.alphabet))
         found += _said(outside, "events have activities that assume.alphabet lacks")
     found += _against_rules(log, facts)
@@ -134,7 +134,7 @@ def _against_rules(log: EventLog, facts: Facts) -> Iterator[str]:
     """Of the cases as they count: without activities that are not declared."""
     if facts.rules is None:
         return
-    events = pl.DataFrame({"case": log.case_of, "label": log.events[ACTIVITY].cast(pl.String)})
+    events = pl.DataFrame({"case": log.case_of, "label": log.activities})
     if facts.alphabet is not None:
         events = events.filter(pl.col("label").is_in(list(facts.alphabet)))
     cases = events.drop_nulls().group_by("case", maintain_order=True).agg("label")["label"]
@@ -162,7 +162,7 @@ def _against_values(
     facts: Facts,
     name: str,
 ) -> Iterator[str]:
-    table = log.cases if name.startswith(CASE_PREFIX) else log.events
+    table = log.table_of(name)
     if name not in table.columns:
         yield f"the log has no attribute '{name}'"
         return

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.facts import Facts, Unit
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.base.text import first_fault
 from cloakwork.engines.base import Engine
 from cloakwork.engines.batches import collected
 from cloakwork.engines.memory import MemoryEngine
@@ -166,9 +167,8 @@ def _find_params(
             return mechanism.Params.model_validate(own)
         goal, options = _describe_goal(mechanism.gives, rest)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise MechanismError(mechanism.name, f"{where}: {first['msg']}") from error
+        where, says = first_fault(error)
+        raise MechanismError(mechanism.name, f"{where}: {says}") from error
     answer = mechanism.offer(goal, facts, options)
     if isinstance(answer, Refusal):
         needs = f"; needs {', '.join(answer.needs)}" if answer.needs else ""

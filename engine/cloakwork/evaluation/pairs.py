@@ -469,5 +469,5 @@ def _sequences_of(log: EventLog) -> list[ActivitySequence]:
 
 def _seconds_of(log: EventLog) -> Floats:
     """The times of the log's cases, one row a case, in seconds after the window's beginning."""
-    stamps = log.events[TIMESTAMP].dt.timestamp("us").to_numpy().astype(np.float64)
+    stamps = log.microseconds.to_numpy().astype(np.float64)
     return np.asarray(stamps / 1e6 - _BEGIN.timestamp()).reshape(log.cases.height, -1)

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from cloakwork.base.arrays import Bools, Floats, Ints
+from cloakwork.base.arrays import Bools, Floats, Ints, offsets_of
 from cloakwork.base.facts import Facts, RangeType, Window
 from cloakwork.base.globs import is_glob
 from cloakwork.log.eventlog import (
@@ -296,7 +296,7 @@ class StandInFacts:
         variant_of = draw.permutation(variant_of)
         lengths = np.array([len(variant) for variant in variants], np.int64)[variant_of]
         codes = np.concatenate([np.array(variants[row], np.int64) for row in variant_of])
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        offsets = offsets_of(lengths)
         # Times, then columns of events, then those of cases: each draws after the one before.
         stamps = self.times.drawn(codes, offsets, len(self.alphabet), draw)
         labels = pl.Series(ACTIVITY, self.alphabet, pl.String).gather(codes)

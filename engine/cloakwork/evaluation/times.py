@@ -10,10 +10,10 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.arrays import Floats, Ints, begins_of
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.base.quantities import Frozen, figure
-from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog, LogHandle, joined_batches
+from cloakwork.log.eventlog import TIMESTAMP, EventLog, LogHandle, joined_batches
 from cloakwork.plan.model import Step
 
 MOST_PAIRS: Final = 10
@@ -130,14 +130,11 @@ def compare_times(before: EventLog, after: EventLog) -> TimeUtility:
     if not len(known):
         return TimeUtility(events=0)
     case = before.case_of[known]
-    raw, noised = (
-        log.events[TIMESTAMP].dt.timestamp("us").to_numpy()[known] / _HOUR
-        for log in (before, after)
-    )
+    raw, noised = (log.microseconds.to_numpy()[known] / _HOUR for log in (before, after))
     error = np.abs(noised - raw)
 
     # The first and the last known event of each case.
-    begins = np.flatnonzero(np.diff(case, prepend=-1) != 0)
+    begins = begins_of(case)
     ends = np.append(begins[1:], len(case)) - 1
     durations, noised_durations = (hours[ends] - hours[begins] for hours in (raw, noised))
     # In one dimension, pairing sorted values is an optimal transport (Wasserstein distance 1).
@@ -147,7 +144,7 @@ def compare_times(before: EventLog, after: EventLog) -> TimeUtility:
     is_next = (np.diff(case) == 0) & (np.diff(known) == 1)
     follows = np.flatnonzero(is_next) + 1
     gaps, noised_gaps = (hours[follows] - hours[follows - 1] for hours in (raw, noised))
-    labels = before.events[ACTIVITY].cast(pl.String).fill_null("").gather(known)
+    labels = before.activities.fill_null("").gather(known)
     pairs = {"first": labels.gather(follows - 1), "second": labels.gather(follows)}
     return TimeUtility(
         events=len(raw),

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from cloakwork.base.arrays import Bools, Floats, Ints
+from cloakwork.base.arrays import Bools, Floats, Ints, begins_of
 from cloakwork.base.clocks import ahead_of_utc
 from cloakwork.base.quantities import Frozen, figure
 from cloakwork.evaluation.control_flow import with_activity
@@ -199,12 +199,12 @@ class _Timed:
         self.known: Bools = times.is_not_null().to_numpy()
         self.stamps: Ints = times.drop_nulls().dt.timestamp("us").to_numpy().astype(np.int64)
         self.case: Ints = log.case_of[self.known]
-        self.labels = log.events[ACTIVITY].cast(pl.String)
+        self.labels = log.activities
 
     def durations(self) -> Floats:
         """Seconds from the first to the last time of each case that has one."""
         # Where each case begins; -1 differs from every case, so that the first one counts, too.
-        begins = np.flatnonzero(np.diff(self.case, prepend=-1))
+        begins = begins_of(self.case)
         if not len(begins):
             return np.zeros(0)
         first = np.minimum.reduceat(self.stamps, begins)

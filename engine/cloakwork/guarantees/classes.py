@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from cloakwork.base.arrays import Bools, Ints, Words
+from cloakwork.base.arrays import Bools, Ints, Words, owners_of
 from cloakwork.base.facts import Unit
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.base.naming import named, values_of
@@ -148,7 +148,7 @@ def prefixes_of(
 def in_lists(values: pl.Series, lengths: Ints) -> pl.Series:
     """``values`` in lists of these lengths, one after the other."""
     every = pl.DataFrame({"row": np.arange(len(lengths))})
-    rows = pl.DataFrame({"row": np.repeat(np.arange(len(lengths)), lengths), "values": values})
+    rows = pl.DataFrame({"row": owners_of(lengths), "values": values})
     lists = rows.group_by("row", maintain_order=True).agg("values")
     # Empty lists have no rows, so that the join makes nulls of them.
     joined = every.join(lists, on="row", how="left", maintain_order="left")["values"]
@@ -246,7 +246,7 @@ def _table(counted: pl.DataFrame, activity: Words, class_: Words) -> pl.DataFram
 
 def activities_of(log: EventLog, key: HashKey) -> NumberedRows:
     """The activities of the events; a missing one is an empty text."""
-    labels = log.events[ACTIVITY].cast(pl.String).fill_null("")
+    labels = log.activities.fill_null("")
     return numbered_rows(pl.DataFrame({ACTIVITY: labels}), [ACTIVITY], key)
 
 
@@ -265,9 +265,9 @@ def _compared_values(log: EventLog, attribute: str) -> pl.Series:
         if TIMESTAMP not in log.events.columns:
             return pl.Series([None] * log.events.height, dtype=pl.Int64)
         # From one case to the next a difference means nothing.
-        gaps = log.events[TIMESTAMP].dt.timestamp("us").diff()
+        gaps = log.microseconds.diff()
         return gaps.set(pl.Series(~_has_predecessor(log)), None)
-    table = log.cases if attribute.startswith(CASE_PREFIX) else log.events
+    table = log.table_of(attribute)
     if attribute not in table.columns:
         return pl.Series([None] * table.height, dtype=pl.Null)
     values = values_of(table, attribute)

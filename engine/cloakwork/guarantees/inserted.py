@@ -15,7 +15,7 @@ import polars as pl
 
 from cloakwork.base.arrays import Bools, Ints
 from cloakwork.base.naming import values_of
-from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
+from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIMESTAMP, EventLog
 
 _HOUR: Final = 3_600_000_000
 _DAY: Final = 86_400_000_000
@@ -154,7 +154,7 @@ def _time_rows(log: EventLog) -> pl.DataFrame:
     """One row an event: ``activity``, ``time`` (microseconds; 0 where it has none), ``has_time``,
     ``time_of_day`` and ``fineness`` (0 for whole hours, 1 for quarters, and so on).
     """
-    stamps = log.events[TIMESTAMP].cast(TIME_TYPE).to_physical()
+    stamps = log.microseconds
     time = stamps.fill_null(0).to_numpy()
     divides_time = [time % unit == 0 for unit in _UNITS]
     # The first unit that divides the time; one more than the last where none does.

@@ -194,7 +194,7 @@ def budget_causes(goal: NoiseGuarantee, flow: Flow) -> list[str]:
     allowed = price.cost
     # At the delta of the goal, so that both can be compared.
     spent = cost(flow.events(price.currency), allowed.delta)
-    if spent.epsilon <= allowed.epsilon and spent.delta <= allowed.delta:
+    if spent.is_within(allowed):
         return []
     return [
         f"the steps cost epsilon {spent.epsilon:.6g}, delta {spent.delta:.3g}: "

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from cloakwork.base.arrays import Bools, Floats, Ints
+from cloakwork.base.arrays import Bools, Floats, Ints, offsets_of, owners_of
 from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.base.naming import CASE_PREFIX
 
@@ -119,7 +119,7 @@ class Cases:
     @property
     def case_of(self) -> Ints:
         """The case of each event: int64, shape (events,)."""
-        return np.repeat(np.arange(len(self)), self.lengths)
+        return owners_of(self.lengths)
 
     @property
     def place(self) -> Ints:
@@ -191,7 +191,7 @@ class Cases:
                 self.columns,
             )
         lengths = np.bincount(self.case_of[known], minlength=len(self))
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        offsets = offsets_of(lengths)
         return Cases(
             tuple(labels),
             codes[known],
@@ -202,7 +202,7 @@ class Cases:
     def take(self, rows: Ints) -> "Cases":
         """The cases at ``rows``, in that order."""
         lengths = self.lengths[rows]
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        offsets = offsets_of(lengths)
         # The events of each case follow its first one.
         within_case = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
         events = np.repeat(self.offsets[:-1][rows], lengths) + within_case

@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import JsonValue
 
 from cloakwork.accounting.events import cost
-from cloakwork.base.arrays import Bools, Floats, Ints
+from cloakwork.base.arrays import Bools, Floats, Ints, owners_of
 from cloakwork.base.costs import Cost, EpsilonDelta, NonPrivate, PoissonSampled, PrivacyEvent
 from cloakwork.base.errors import PlanUnsound
 from cloakwork.base.exact import drawn_rate
@@ -667,7 +667,7 @@ class Kernel:
             return measured.owners
         if self.__max_cases > 1:
             raise PlanUnsound("a step that samples units must be granted them")
-        row = np.repeat(np.arange(len(measured.counts)), measured.counts)
+        row = owners_of(measured.counts)
         return Owners(
             row,
             np.arange(len(row)),

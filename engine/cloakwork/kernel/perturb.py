@@ -21,7 +21,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from cloakwork.base.arrays import Bools, Ints
+from cloakwork.base.arrays import Bools, Ints, owners_of
 from cloakwork.base.costs import DiscreteLaplace, PrivacyEvent
 from cloakwork.base.errors import PlanUnsound
 from cloakwork.base.exact import drawn_scale
@@ -110,7 +110,7 @@ class RawTimes:
     @property
     def case(self) -> Ints:
         """The case of each time: int64."""
-        return np.repeat(np.arange(len(self.index)), np.diff(self.offsets))[self.rows]
+        return owners_of(np.diff(self.offsets))[self.rows]
 
     @property
     def begins(self) -> Bools:
@@ -283,5 +283,5 @@ def addresses_of(
 ) -> Addresses:
     """Where the draws of the events at ``rows`` lie: their cases, and their positions there."""
     lengths = np.diff(offsets)
-    case = np.repeat(np.arange(len(lengths)), lengths)[rows]
+    case = owners_of(lengths)[rows]
     return Addresses(index[case], rows - offsets[:-1][case])

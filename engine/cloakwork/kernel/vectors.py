@@ -18,7 +18,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from cloakwork.base.arrays import Bools, Ints
+from cloakwork.base.arrays import Bools, Ints, offsets_of, place_in_run
 from cloakwork.kernel.cases import Cases, Entries, Query, Silently
 from cloakwork.noise import Noise
 
@@ -278,7 +278,7 @@ def _well_formed(
         own = (start >= offsets[row]) & (stop <= offsets[row + 1])
     good = is_case & (~has_run | own)
     if labels is not None:
-        missing = np.concatenate([[0], np.cumsum(texts < 0)])
+        missing = offsets_of(texts < 0)
         inside = np.where(good & has_run, [start, stop], 0)
         good &= missing[inside[0]] == missing[inside[1]]
     # Without a run there are no labels, whatever ``start`` and ``stop`` say.
@@ -292,7 +292,7 @@ def _well_formed(
     if good.any() and has_run.any():
         # The last size is that of what is missing.
         sizes = np.array([*(len(text.encode()) for text in alphabet), 0], np.int64)
-        bytes_until = np.concatenate([[0], np.cumsum(sizes[texts])])
+        bytes_until = offsets_of(sizes[texts])
         first, last = np.where(good, [start, stop], 0)
         good &= _within(row, bytes_until[last] - bytes_until[first], MOST_BYTES)
     return Answered(
@@ -342,7 +342,7 @@ def bounded(
             np.clip(value, -most, most),
         )
     # The first cells of each case, in the order in which the query named them.
-    rank = np.arange(len(case)) - np.searchsorted(case, case)
+    rank = place_in_run(case)
     kept = rank < clip.cells
     case = case[kept]
     key = key[kept]

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from cloakwork.base.costs import Cost, Currency
 from cloakwork.base.errors import CloakworkError
 from cloakwork.base.quantities import DATASET_PATTERN
-from cloakwork.base.text import folded
+from cloakwork.base.text import first_fault, folded
 from cloakwork.ledger.account import require_same_period
 from cloakwork.ledger.case_hashes import Resemblance, resemblances
 from cloakwork.ledger.declarations import (
@@ -201,9 +201,8 @@ def _checked(
             distinct_from=tuple(distinct_from),
         )
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "name"
-        raise CloakworkError(f"dataset {dataset!r}: {where}: {first['msg']}") from error
+        where, says = first_fault(error)
+        raise CloakworkError(f"dataset {dataset!r}: {where or 'name'}: {says}") from error
     except ValueError as error:
         raise CloakworkError(f"dataset {dataset!r}: {error}") from error
     if declared.says_nothing:

@@ -153,10 +153,6 @@ _SAID: Final = ("owner", "unit", "windows", "require_approval", "distinct_from")
 NOTHING_DECLARED: Final = DatasetDeclaration()
 
 
-def _is_within(cost: Cost, most: Cost) -> bool:
-    return cost.epsilon <= most.epsilon and cost.delta <= most.delta
-
-
 def _loosened(
     earlier: DatasetDeclaration, later: DatasetDeclaration, unspent: Collection[Currency]
 ) -> Iterable[str]:
@@ -172,7 +168,7 @@ def _loosened(
             known = earlier.totals.get("unit")
         if known is None or currency in unspent:
             continue
-        if not _is_within(cost, known):
+        if not cost.is_within(known):
             yield (
                 f"its total ({currency}) is epsilon {known.epsilon:g}, delta {known.delta:g}, "
                 "and may be lowered, never raised, as releases were made under it"

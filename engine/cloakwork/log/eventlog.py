@@ -227,6 +227,20 @@ class EventLog:
             case_index=None if self.case_index is None else self.case_index[begin:end],
         )
 
+    @property
+    def activities(self) -> pl.Series:
+        """The activity of each event: String."""
+        return self.events[ACTIVITY].cast(pl.String)
+
+    @property
+    def microseconds(self) -> pl.Series:
+        """The time of each event since 1970: Int64."""
+        return self.events[TIMESTAMP].cast(TIME_TYPE).to_physical()
+
+    def table_of(self, attribute: str) -> pl.DataFrame:
+        """The table that an attribute of this name stands in."""
+        return self.cases if attribute.startswith(CASE_PREFIX) else self.events
+
     def keep_events(self, kept: Bools) -> "EventLog":
         """The events where ``kept`` (bool, shape (events,)); cases stay, even without events."""
         # How many kept events stand before each row, and before the end.
@@ -247,8 +261,7 @@ class EventLog:
         """
         if attribute in self.source.texts:
             return self.source.texts[attribute]
-        table = self.cases if attribute.startswith(CASE_PREFIX) else self.events
-        values = values_of(table, attribute)
+        values = values_of(self.table_of(attribute), attribute)
         if keeps_spelling(values) or attribute in self.source.exact:
             return values.cast(pl.String)
         return None

@@ -9,7 +9,7 @@ from itertools import chain
 import numpy as np
 import polars as pl
 
-from cloakwork.base.arrays import Ints, Ints32, offsets_of, ranges_of
+from cloakwork.base.arrays import Ints, Ints32, offsets_of, owners_of, ranges_of
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, EventLog
 
 
@@ -49,7 +49,7 @@ def variants_of(log: EventLog) -> Variants:
     Events must have labels (``bound`` drops those without). Cases of one length are compared as
     rows of one matrix.
     """
-    labels = log.events[ACTIVITY].cast(pl.String)
+    labels = log.activities
     alphabet = labels.unique().sort()
     codes = labels.cast(pl.Enum(alphabet)).to_physical().cast(pl.Int32).to_numpy()
     lengths = np.diff(log.offsets)
@@ -156,7 +156,7 @@ class CasesOfVariants:
         are their numbers.
         """
         bounds = np.clip(self.cases_before, first, behind)
-        variant = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+        variant = owners_of(np.diff(bounds))
         lengths = np.diff(self.offsets)[variant]
         offsets, rows = offsets_of(lengths), ranges_of(self.offsets[variant], lengths)
         events = self.labels.gather(pl.Series(rows)).alias(ACTIVITY).to_frame()

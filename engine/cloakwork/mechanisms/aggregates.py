@@ -8,7 +8,7 @@ import polars as pl
 
 from cloakwork.base.arrays import Ints
 from cloakwork.base.lineage import TIMESTAMPS
-from cloakwork.base.naming import ACTIVITY, CASE_PREFIX, TIME_TYPE, TIMESTAMP, named, values_of
+from cloakwork.base.naming import CASE_PREFIX, TIME_TYPE, TIMESTAMP, named, values_of
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.limits import current_limits
 from cloakwork.log.table import keeps_spelling
@@ -98,7 +98,7 @@ class CaseRows:
 
     def of(self, batch: EventLog) -> pl.DataFrame:
         """The cases of one batch."""
-        labels = batch.events[ACTIVITY].cast(pl.String)
+        labels = batch.activities
         rows = {INDEX: pl.Series(batch.index_of_case), VARIANT: as_lists(labels, batch.offsets)}
         if self.unit is not None:
             rows[UNIT] = case_texts(batch, self.unit)
@@ -120,7 +120,7 @@ def granted_values(log: EventLog, name: str) -> pl.Series:
     Whatever is none of these, longer than a log's values may be, or in a column that the log
     lacks, is missing: what one case holds changes no other's value.
     """
-    table = log.cases if name.startswith(CASE_PREFIX) else log.events
+    table = log.table_of(name)
     # A column that the log lacks is missing everywhere.
     missing = pl.Series([None], dtype=pl.String).new_from_index(0, table.height)
     column = TIMESTAMP if name == TIMESTAMPS else name

@@ -9,6 +9,7 @@ from typing import ClassVar, Final, Generic, Literal, TypeVar
 from pydantic import BaseModel, JsonValue, ValidationError
 
 from cloakwork.base.facts import Facts
+from cloakwork.base.text import first_fault
 from cloakwork.guarantees import Guarantee
 from cloakwork.mechanisms.steps import StepKind
 
@@ -214,11 +215,27 @@ class Mechanism(ABC, Generic[P]):
         return None
 
 
+class MeetsNoGoal(Mechanism[P]):
+    """A mechanism that the planner adds by itself, or that serves a part of a goal; ``alone``: why
+    it meets none by itself.
+    """
+
+    alone: ClassVar[str]
+
+    def offer(
+        self,
+        goal: Guarantee,
+        facts: Facts,
+        options: Options,
+    ) -> Refusal:
+        """Nothing, whatever the goal."""
+        return Refusal("never", self.alone)
+
+
 def option_fault(error: ValidationError) -> str:
     """The first fault of a mechanism's options."""
-    fault = error.errors()[0]
-    name = ".".join(str(part) for part in fault["loc"])
-    if fault["type"] == "extra_forbidden":
+    name, says = first_fault(error)
+    if error.errors()[0]["type"] == "extra_forbidden":
         return f"it has no option '{name}'"
-    says = fault["msg"].removeprefix("Value error, ")
+    says = says.removeprefix("Value error, ")
     return f"option {name}: {says[:1].lower()}{says[1:]}" if name else says

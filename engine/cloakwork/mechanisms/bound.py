@@ -1,20 +1,19 @@
 """Bounds what one unit contributes, before anything else reads the log."""
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, ClassVar, Final
 
 import numpy as np
 import polars as pl
-from pydantic import Field, JsonValue
+from pydantic import Field
 
+from cloakwork.base.arrays import place_in_run
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import Lineage
 from cloakwork.base.naming import values_of
 from cloakwork.base.quantities import Frozen
-from cloakwork.guarantees import Guarantee
 from cloakwork.log.eventlog import ACTIVITY, EventLog
-from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal, Theorem
+from cloakwork.mechanisms.base import MeetsNoGoal, Proof, Theorem
 from cloakwork.mechanisms.steps import Decision, MapCases, Rewrite, RewriteStep, case_addresses
 from cloakwork.noise import Stream
 
@@ -33,7 +32,7 @@ class BoundParams(Frozen):
     longest_case: Annotated[int, Field(ge=1)] | None = None
 
 
-class BoundContributions(Mechanism[BoundParams]):
+class BoundContributions(MeetsNoGoal[BoundParams]):
     """Keep at most ``max_cases`` random cases of each unit, declared labels only, and the first
     events of long cases.
 
@@ -42,9 +41,9 @@ class BoundContributions(Mechanism[BoundParams]):
     without events, go. Never aborts on data.
     """
 
-    gives: ClassVar[tuple[Gives, ...]] = ()
     name: ClassVar[str] = "bound"
     action: ClassVar[str] = "limit what one unit contributes"
+    alone: ClassVar[str] = "it bounds contributions and makes no claim of its own"
     summary: ClassVar[str] = "Bounds how much of the log one protected unit can account for."
     proof: ClassVar[Proof] = "proved"
     theorem: ClassVar[Theorem] = Theorem(
@@ -54,15 +53,6 @@ class BoundContributions(Mechanism[BoundParams]):
         "Wilson et al. 2020, section 4)",
     )
     Params = BoundParams
-
-    def offer(
-        self,
-        goal: Guarantee,
-        facts: Facts,
-        options: Mapping[str, JsonValue],
-    ) -> Offer[BoundParams] | Refusal:
-        """It makes no claim of its own; the planner always runs it first."""
-        return Refusal("never", "it bounds contributions and makes no claim of its own")
 
     def step(self, params: BoundParams, facts: Facts) -> RewriteStep:
         """Cuts cases and events by each unit's own data; no column's values are replaced."""
@@ -130,6 +120,6 @@ def _sample_cases(
     # Stable, so that the cases of each unit lie side by side in random order.
     by_unit = shuffled[np.argsort(unit[shuffled], kind="stable")]
     unit_in_order = unit[by_unit]
-    place_in_unit = np.arange(len(by_unit)) - np.searchsorted(unit_in_order, unit_in_order)
+    place_in_unit = place_in_run(unit_in_order)
     stays = (place_in_unit < max_cases) | (unit_in_order == _OWN_UNIT)
     return log.keep_cases(np.sort(by_unit[stays]))

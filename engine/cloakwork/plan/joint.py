@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cloakwork.accounting.events import cost
+from cloakwork.accounting.calibrate import meets_target
 from cloakwork.accounting.gaussians import mu_of_cost
 from cloakwork.base.costs import Composed, Cost, PrivacyEvent
 from cloakwork.base.errors import Cause
@@ -77,11 +77,11 @@ class JointTerms:
         By themselves too: a profile may serve several releases, and the ledger charges it once.
         """
         composed = Composed(events=tuple(events))
-        if not _is_within(composed, Cost(epsilon=self.goal.epsilon, delta=self.goal.delta)):
+        if not meets_target(composed, Cost(epsilon=self.goal.epsilon, delta=self.goal.delta)):
             return False
         if self.profiled is None:
             return True
-        return _is_within(Composed(events=(self.profiled, *events)), self.in_all)
+        return meets_target(Composed(events=(self.profiled, *events)), self.in_all)
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,9 +321,3 @@ def _largest(offers_at: Callable[[float], Offers | None], first: float) -> Offer
         else:
             low, best = middle, found
     return best
-
-
-def _is_within(event: PrivacyEvent, allowed: Cost) -> bool:
-    # At the same delta, so that both can be compared.
-    spent = cost(event, allowed.delta)
-    return spent.epsilon <= allowed.epsilon and spent.delta <= allowed.delta

@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+from cloakwork.base.quantities import SCHEMA_BOUNDS
 from cloakwork.guarantees import KINDS
 from cloakwork.policy.load import shipped
 from cloakwork.policy.model import Policy
@@ -16,12 +17,6 @@ from cloakwork.policy.model import Policy
 FILE: Final = "privacy-policy-v1.json"
 
 
-_BOUNDS: Final = {
-    "gt": "exclusiveMinimum",
-    "ge": "minimum",
-    "lt": "exclusiveMaximum",
-    "le": "maximum",
-}
 # Fields of models that are no part of the language alone, and say nothing to its authors.
 _BORROWED: Final = {
     (
@@ -80,7 +75,7 @@ def _without_noise(value: Any) -> Any:
         is_title = key == "title" and isinstance(below, str)
         is_empty = key == "default" and not isinstance(below, str | int | float)
         # JSON Schema's name for a bound that pydantic left in its own words.
-        name = str(_BOUNDS.get(key, key)) if isinstance(below, int | float) else key
+        name = str(SCHEMA_BOUNDS.get(key, key)) if isinstance(below, int | float) else key
         if not is_title and not is_empty:
             kept[name] = _without_noise(below)
     if isinstance(kept.get("description"), str):

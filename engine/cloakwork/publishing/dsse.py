@@ -11,6 +11,7 @@ from pydantic import Field, JsonValue, ValidationError
 
 from cloakwork.base.errors import VerificationFailed
 from cloakwork.base.quantities import Frozen
+from cloakwork.base.text import first_fault
 from cloakwork.publishing.keys import SigningKey
 
 if TYPE_CHECKING:
@@ -98,10 +99,9 @@ def read_envelope(content: bytes) -> Envelope:
     try:
         return Envelope.model_validate(read_json(content))
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
+        place, says = first_fault(error)
         raise VerificationFailed(
-            [f"statement.json: is not a signed statement: {place}: {first['msg']}"]
+            [f"statement.json: is not a signed statement: {place}: {says}"]
         ) from error
     except ValueError as error:
         raise VerificationFailed(["statement.json: is not JSON"]) from error

@@ -31,7 +31,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from cloakwork.base.errors import LogError, OutputError, VerificationFailed
+from cloakwork.base.errors import LogError, VerificationFailed
+from cloakwork.base.files import new_file
 from cloakwork.base.text import listed
 from cloakwork.kernel import Answer
 from cloakwork.publishing.statement import file_digest
@@ -372,22 +373,15 @@ def pack_folder(folder: Path, out: Path) -> list[str]:
                 if file.is_file() and not file.is_symlink():
                     found.append(file.relative_to(folder).as_posix())
     names = _public_files(found)
-    try:
-        with zipfile.ZipFile(out, "x", zipfile.ZIP_STORED) as archive:
-            for name in names:
-                # Nothing of the entry depends on when or by whom it was packed.
-                entry = zipfile.ZipInfo(name, _EPOCH)
-                entry.create_system = 3  # Unix, so that the mode counts
-                entry.external_attr = (stat.S_IFREG | 0o644) << 16
-                entry.file_size = (folder / name).stat().st_size
-                with (folder / name).open("rb") as part, archive.open(entry, "w") as copy:
-                    shutil.copyfileobj(part, copy, _PIECE)
-    except FileExistsError:
-        raise OutputError(
-            f"{out}: exists already, and nothing is overwritten; name a new file"
-        ) from None
-    except OSError as error:
-        raise OutputError(f"{out}: cannot be written ({error.strerror or error})") from error
+    with new_file(out) as draft, zipfile.ZipFile(draft, "x", zipfile.ZIP_STORED) as archive:
+        for name in names:
+            # Nothing of the entry depends on when or by whom it was packed.
+            entry = zipfile.ZipInfo(name, _EPOCH)
+            entry.create_system = 3  # Unix, so that the mode counts
+            entry.external_attr = (stat.S_IFREG | 0o644) << 16
+            entry.file_size = (folder / name).stat().st_size
+            with (folder / name).open("rb") as part, archive.open(entry, "w") as copy:
+                shutil.copyfileobj(part, copy, _PIECE)
     return names
 
 

@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from tempfile import SpooledTemporaryFile
-from types import TracebackType
 from typing import Final, Self
 
 import numpy as np
@@ -164,12 +163,7 @@ class IdHashes:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         # Closing writes what is left, which nobody reads any more.
         with suppress(OSError):
             self._file.close()

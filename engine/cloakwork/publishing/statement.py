@@ -22,7 +22,7 @@ from pydantic import AwareDatetime, Field
 
 from cloakwork.base.costs import Cost, Currency, PrivacyEvent
 from cloakwork.base.facts import Unit
-from cloakwork.base.quantities import Duration, Frozen
+from cloakwork.base.quantities import SCHEMA_BOUNDS, Duration, Frozen
 from cloakwork.base.records import PROSE, Prose
 from cloakwork.guarantees import Guarantee
 from cloakwork.guarantees.claims import Assumption, Caveat, ConditionedOn, ExposureReason, Reason
@@ -331,13 +331,6 @@ def file_digest(path: Path) -> str:
 # cloakwork.publishing.statement`` in a checkout writes it again. The in-toto layer and the envelope
 # around it have public schemas of their own.
 
-_BOUNDS: Final = {
-    "gt": "exclusiveMinimum",
-    "ge": "minimum",
-    "lt": "exclusiveMaximum",
-    "le": "maximum",
-}
-
 
 def statement_schema() -> dict[str, Any]:
     """The schema as JSON values (draft 2020-12)."""
@@ -357,7 +350,7 @@ def with_bounds(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     return {
-        _BOUNDS.get(key, key) if isinstance(value, int | float) else key: with_bounds(value)
+        SCHEMA_BOUNDS.get(key, key) if isinstance(value, int | float) else key: with_bounds(value)
         for key, value in schema.items()
     }
 

@@ -57,7 +57,7 @@ from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.base.naming import CASE_ID
 from cloakwork.base.notebook_html import listing, paragraph, shown, table
 from cloakwork.base.records import stated
-from cloakwork.base.text import version_of
+from cloakwork.base.text import first_fault, version_of
 from cloakwork.guarantees import Guarantee, KAnonymity, short_description
 from cloakwork.kernel import Books
 from cloakwork.ledger.advisories import AdvisoryMatch, advisories_for
@@ -386,9 +386,8 @@ def read_statement(envelope: Envelope) -> Statement:
         statement = Statement.model_validate(value)
         is_canonical = canonical_bytes(statement) == content
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(key) for key in first["loc"])
-        fault = f"is not a {PREDICATE_TYPE} as this version knows it: {field}: {first['msg']}"
+        field, says = first_fault(error)
+        fault = f"is not a {PREDICATE_TYPE} as this version knows it: {field}: {says}"
         raise VerificationFailed([f"{STATEMENT_FILE}: {fault}"]) from error
     except ValueError as error:
         raise VerificationFailed([f"{STATEMENT_FILE}: its payload is not JSON"]) from error

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from cloakwork.evaluation.comparison_model import (
+from cloakwork.evaluation.compare import (
     AttackBound,
     ComparedSetting,
     Comparison,

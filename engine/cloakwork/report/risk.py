@@ -14,6 +14,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from cloakwork.base.errors import OutputError
+from cloakwork.base.text import first_fault
 from cloakwork.evaluation.pairs import PairAudit
 from cloakwork.evaluation.risk_figures import Attack, MembershipFigures, RiskReport, Share
 from cloakwork.report.drawings import DASHED, GRID, INK, svg_text
@@ -363,10 +364,10 @@ def read_risk(path: Path) -> RiskReport:
     try:
         return RiskReport.model_validate_json(content)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = " ".join(".".join(str(part) for part in first["loc"]).split())
+        where, says = first_fault(error)
+        place = " ".join(where.split())
         # A fault of the document as a whole has no place.
-        fault = f"{place}: {first['msg']}" if place else first["msg"]
+        fault = f"{place}: {says}" if place else says
         raise OutputError(
             f"{path}: is not what cloakwork risk --json prints ({fault}); {_AGAIN}"
         ) from error

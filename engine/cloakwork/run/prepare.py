@@ -290,7 +290,7 @@ def _with_source_texts(log: EventLog, names: Iterable[str]) -> EventLog:
     case says does not depend on the type that other cases give the column.
     """
     for name in names:
-        table = log.cases if name.startswith(CASE_PREFIX) else log.events
+        table = log.table_of(name)
         text = log.text_of(name) if name in table.columns else None
         if text is None:
             continue
@@ -331,7 +331,7 @@ def _as_text(log: EventLog, attribute: str) -> pl.Series:
     """
     text = log.text_of(attribute)
     if text is None:
-        table = log.cases if attribute.startswith(CASE_PREFIX) else log.events
+        table = log.table_of(attribute)
         raise MechanismError(
             "input",
             f"'{attribute}' tells activities or units apart and holds {table.schema[attribute]}, "

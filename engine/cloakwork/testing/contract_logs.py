@@ -223,7 +223,7 @@ def assert_is_a_log(log: EventLog) -> None:
     assert log.events[ACTIVITY].null_count() == 0
     assert log.cases[CASE_ID].n_unique() == log.cases.height
     if TIMESTAMP in log.events.columns:
-        times = log.events[TIMESTAMP].dt.timestamp("us")
+        times = log.microseconds
         known = times.is_not_null().to_numpy()
         case = log.case_of[known]
         stamps = times.drop_nulls().to_numpy()

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from pydantic import BaseModel, Field
 
 from cloakwork.base.quantities import Frozen, Number
-from cloakwork.mechanisms.variants.markov_params import MarkovParams
+from cloakwork.mechanisms.variants.markov import MarkovParams
 from cloakwork_extras.networks.steps import weights_of
 
 LAST_LAYER: Final = 6.0

@@ -18,8 +18,12 @@ from cloakwork.kernel import Kernel
 from cloakwork.mechanisms.base import Offer, Options, PartOfGoal, Refusal, Theorem
 from cloakwork.mechanisms.steps import Measurement
 from cloakwork.mechanisms.variants.family import VariantRelease
-from cloakwork.mechanisms.variants.markov import VariantMarkov, measure_with
-from cloakwork.mechanisms.variants.markov_params import SELECTION_SHARE, MarkovParams
+from cloakwork.mechanisms.variants.markov import (
+    SELECTION_SHARE,
+    MarkovParams,
+    VariantMarkov,
+    measure_with,
+)
 from cloakwork_extras.networks.params import (
     MOST_LABELS,
     TransformerParams,

@@ -20,15 +20,15 @@ from cloakwork.kernel import Books, Gaussian, Kernel, NoisySums, vectors_of
 from cloakwork.kernel.vectors import Sums
 from cloakwork.mechanisms.aggregates import CaseRows
 from cloakwork.mechanisms.attributes import histogram
-from cloakwork.mechanisms.attributes import params as found_values
+from cloakwork.mechanisms.attributes import histogram as found_values
 from cloakwork.mechanisms.attributes.contributions import UNIT_NORM, TableLayout
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
-from cloakwork.mechanisms.attributes.histogram import AttributesRegression
-from cloakwork.mechanisms.attributes.params import (
+from cloakwork.mechanisms.attributes.histogram import (
     CLIP,
     LONGEST,
     MOST_OF_A_CASE,
     START_SHARE,
+    AttributesRegression,
     find_values,
     least_sum,
 )

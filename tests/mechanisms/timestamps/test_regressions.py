@@ -13,7 +13,7 @@ from cloakwork.kernel import Books, Cases, Column, Columns, Factors, Kernel, Mea
 from cloakwork.kernel.perturb import Grid
 from cloakwork.mechanisms.base import PartOfGoal, Refusal
 from cloakwork.mechanisms.timestamps.bins import Clock, LogBins
-from cloakwork.mechanisms.timestamps.regressions import (
+from cloakwork.mechanisms.timestamps.regression import (
     ACTIVITIES,
     ALL,
     ANYTHING,

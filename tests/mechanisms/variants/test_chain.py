@@ -19,7 +19,7 @@ from cloakwork.mechanisms.variants.chain import (
     nearest_counts,
     refine_contexts,
 )
-from cloakwork.mechanisms.variants.markov_params import UNIT_NORM
+from cloakwork.mechanisms.variants.markov import UNIT_NORM
 from cloakwork.noise import reproducible
 
 LABELS = 4

@@ -23,14 +23,14 @@ from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Books, Cases, Entries, Kernel, Laplace, vector_event, vectors_of
 from cloakwork.kernel.vectors import Sums
 from cloakwork.mechanisms.base import Offer, PartOfGoal
-from cloakwork.mechanisms.variants.markov import VariantMarkov
-from cloakwork.mechanisms.variants.markov_params import (
+from cloakwork.mechanisms.variants.markov import (
     MOST_CELLS,
     SHARES,
     SHARES_OF_FEW,
     SPREAD,
     UNIT_NORM,
     MarkovParams,
+    VariantMarkov,
     activities,
     codes_after,
     transitions_of,

@@ -11,7 +11,7 @@ import polars as pl
 
 from cloakwork.base.errors import MissingExtra
 from cloakwork.base.naming import values_of
-from cloakwork.base.text import shown
+from cloakwork.base.text import first_names, shown
 from cloakwork.log.formats.csv import read_header, read_table
 from cloakwork.log.formats.csv_records import SEPARATORS, CsvBlocks
 from cloakwork.log.formats.guess_columns import GuessedColumns, OpenAnswer, guess_columns
@@ -203,7 +203,7 @@ def _examined_workbook(
             f"{path}: workbooks need fastexcel; pip install 'cloakwork[excel]'"
         ) from error
     if stated.sheet is None and len(sheets) != 1:
-        listed = ", ".join(shown(name) for name in sheets[:12])
+        listed = first_names(sheets)
         question = f"the workbook has several sheets, so say which, as sheet: {listed}"
         asked = OpenAnswer(
             "sheet",
@@ -228,7 +228,7 @@ def _examined_objects(path: Path, stated: InputOptions) -> DetectedInput:
     types = object_types(path)
     if len(types) == 1:
         return DetectedInput(stated.model_copy(update={"object_type": types[0]}))
-    listed = ", ".join(shown(name) for name in types[:12])
+    listed = first_names(types)
     question = f"which object type is the case, as object_type: {listed}"
     asked = OpenAnswer(
         "object_type",

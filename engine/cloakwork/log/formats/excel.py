@@ -16,7 +16,7 @@ import polars as pl
 
 from cloakwork.base.errors import LogError, MissingExtra, UnsaidInput
 from cloakwork.base.naming import TIMESTAMP, values_of
-from cloakwork.base.text import first_line, shown
+from cloakwork.base.text import first_line, first_names, shown
 from cloakwork.log.formats.apart import require_workbook
 from cloakwork.log.formats.column_names import column_names, require_own_names
 from cloakwork.log.formats.row_source import Reader, ReadRequest
@@ -190,7 +190,7 @@ def chosen_sheet(
         return names[0]
     if asked in names:
         return asked
-    listed = ", ".join(shown(name) for name in names[:12])
+    listed = first_names(names)
     if asked is None:
         said = f"the workbook has {len(names)} sheets: {listed}"
         hint = "say which: sheet under spec.input in the policy"

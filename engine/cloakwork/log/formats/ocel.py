@@ -28,7 +28,7 @@ import polars as pl
 
 from cloakwork.base.errors import LogError, UnsaidInput
 from cloakwork.base.naming import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, values_of
-from cloakwork.base.text import first_line, shown
+from cloakwork.base.text import first_line, first_names, shown
 from cloakwork.log.formats.column_names import ColumnNames
 from cloakwork.log.formats.kinds import Kind, cast_to_kind, joined_declared, round_trips
 from cloakwork.log.formats.row_source import Reader, ReadRequest
@@ -398,7 +398,7 @@ def _chosen_type(
     asked: str | None,
 ) -> str:
     more = ", ..." if len(types) > 12 else ""
-    listed = (", ".join(shown(name) for name in types[:12]) or "none") + more
+    listed = (first_names(types) or "none") + more
     if asked in types:
         return asked
     if asked is None:

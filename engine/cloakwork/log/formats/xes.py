@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from cloakwork.base.arrays import offsets_of
 from cloakwork.base.naming import (
     ACTIVITY,
     CASE_ID,
@@ -211,7 +212,7 @@ class XesAssembler:
         return EventLog(
             pl.DataFrame(events),
             pl.DataFrame(case_table),
-            np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+            offsets_of(counts),
             self.irregular.notes(self.kinds),
             source=SourceSpelling(
                 exact,

@@ -21,7 +21,7 @@ from xml.parsers import expat
 import numpy as np
 import polars as pl
 
-from cloakwork.base.arrays import Ints, Places
+from cloakwork.base.arrays import Ints, Places, begins_of, offsets_of
 from cloakwork.log.formats.kinds import DECLARED
 from cloakwork.log.formats.row_source import ReadRequest
 from cloakwork.log.formats.source import LogStream
@@ -257,7 +257,7 @@ class _FastReader:
             distinct = values.filter(encoded).unique().to_list()
             values = values.replace({text: decode_references(text) for text in distinct})
         owner = owner[chosen]
-        starts = np.flatnonzero(np.diff(what, prepend=-1))
+        starts = begins_of(what)
         ends = np.append(starts[1:], len(what))
         # In the order of the file, by the first value of each run.
         for run in np.argsort(chosen[starts]):
@@ -388,7 +388,7 @@ class MarkupTable:
         self.kind = np.array([markup.kind for markup in self.markups], np.int8)
         self.traces = np.array([markup.traces for markup in self.markups], np.int64)
         self.events = np.array([len(markup.events) for markup in self.markups], np.int64)
-        self.first_event = np.concatenate([[0], np.cumsum(self.events)])[:-1]
+        self.first_event = offsets_of(self.events)[:-1]
         self.event_traces = np.array(
             [before for markup in self.markups for before in markup.events], np.int64
         )

@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.base.arrays import Bools, Floats, Ints
+from cloakwork.base.arrays import Bools, Floats, Ints, place_in_run
 from cloakwork.kernel import Cases, Entries, Query, Randomness
 from cloakwork.mechanisms.attributes.contributions import UNIT_NORM
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
@@ -175,7 +175,7 @@ def exchanged(
     rows = rows[np.argsort(demand[rows], kind="stable")]
     required = demand[rows]
     # The n-th row that asks for a value takes the n-th that is offered of it.
-    rank = np.arange(len(required)) - np.searchsorted(required, required)
+    rank = place_in_run(required)
     place = np.searchsorted(supply[order], required) + rank
     inside = np.minimum(place, len(order) - 1)
     is_met = (place < len(order)) & (supply[order][inside] == required)

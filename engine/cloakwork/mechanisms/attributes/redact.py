@@ -4,7 +4,7 @@ not guarantees.
 
 import hashlib
 import hmac
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import ClassVar, Literal
@@ -18,9 +18,8 @@ from cloakwork.base.globs import rule_resolver
 from cloakwork.base.lineage import Lineage
 from cloakwork.base.naming import values_of
 from cloakwork.base.quantities import Frozen, Number
-from cloakwork.guarantees import Guarantee
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
-from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal, Theorem
+from cloakwork.mechanisms.base import MeetsNoGoal, Proof, Theorem
 from cloakwork.mechanisms.generalisation import groups_at, intervals
 from cloakwork.mechanisms.steps import Decision, MapCases, Rewrite, RewriteStep
 from cloakwork.noise import Stream
@@ -60,7 +59,7 @@ class RedactParams(Frozen):
         return resolver.rule(attribute)
 
 
-class Redact(Mechanism[RedactParams]):
+class Redact(MeetsNoGoal[RedactParams]):
     """Apply the policy's treatments to every attribute other than the case id, the activity and the
     time.
 
@@ -69,9 +68,11 @@ class Redact(Mechanism[RedactParams]):
     still shows.
     """
 
-    gives: ClassVar[tuple[Gives, ...]] = ()
     name: ClassVar[str] = "attributes/redact"
     action: ClassVar[str] = "drop or change attributes"
+    alone: ClassVar[str] = (
+        "dropping, pseudonymising and generalising are treatments, not guarantees"
+    )
     summary: ClassVar[str] = "Drops, keeps, pseudonymises or generalises attributes."
     proof: ClassVar[Proof] = "proved"
     theorem: ClassVar[Theorem] = Theorem(
@@ -80,17 +81,6 @@ class Redact(Mechanism[RedactParams]):
         "by construction",
     )
     Params = RedactParams
-
-    def offer(
-        self,
-        goal: Guarantee,
-        facts: Facts,
-        options: Mapping[str, JsonValue],
-    ) -> Offer[RedactParams] | Refusal:
-        """It makes no claim; the planner runs it where the policy names treatments."""
-        return Refusal(
-            "never", "dropping, pseudonymising and generalising are treatments, not guarantees"
-        )
 
     def step(self, params: RedactParams, facts: Facts) -> RewriteStep:
         """What is kept in any form is read raw and written raw; what is protected stays the

@@ -20,7 +20,7 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.arrays import Floats, Ints, shares_in_rows
 from cloakwork.kernel import Cases, Entries, Gaussian, Kernel, NoisySums, Query, Table
 from cloakwork.mechanisms.attributes.contributions import (
     MOVED,
@@ -109,7 +109,7 @@ def _means(
 def _posterior(likelihood: Floats, weight: Floats) -> Floats:
     # No weight reaches zero, so each row has some.
     posterior = likelihood * np.maximum(weight, 1e-12)
-    return np.asarray(posterior / posterior.sum(axis=1, keepdims=True), np.float64)
+    return shares_in_rows(posterior)
 
 
 PLAUSIBLE: Final = 2.5
@@ -213,7 +213,7 @@ def fitted(counted: Counted, passed_on: Floats) -> ValueShares:
             found = expected_beside(counted.values[used], guess, counted.sigma)
             # Groups that are not used are what was expected of them.
             shape = parents.copy()
-            shape[used] = found / found.sum(axis=1, keepdims=True)
+            shape[used] = shares_in_rows(found)
             parents = known @ shape + rest * everywhere
     return ValueShares(present, shape)
 

@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 from pydantic import AwareDatetime, Field
 
-from cloakwork.base.arrays import Bools, Floats, Ints, offsets_of, rank_among_equals
+from cloakwork.base.arrays import Bools, Floats, Ints, offsets_of, owners_of, rank_among_equals
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.facts import UNIX_EPOCH
 from cloakwork.base.lineage import TIMESTAMPS
@@ -106,7 +106,7 @@ class ColumnOfCases:
 
     def of(self, batch: EventLog) -> pl.DataFrame:
         """The column in one batch of whole cases."""
-        labels = batch.events[ACTIVITY].cast(pl.String)
+        labels = batch.activities
         columns = {
             INDEX: pl.Series(batch.index_of_case, dtype=pl.Int64),
             VARIANT: as_lists(labels, batch.offsets),
@@ -300,7 +300,7 @@ def attribute_values_of(
         # An event that follows another of its case.
         rows = np.flatnonzero(log.position_of_event > 0)
         # Grid steps since the last event of its case that has a time; null where either has none.
-        times = log.events[TIMESTAMP].cast(TIME_TYPE).to_physical()
+        times = log.microseconds
         step = params.grid // _MICROSECOND
         before = pl.col("time").forward_fill().shift(1).over("case")
         # Half a step more rounds to the nearest step; times out of order count as simultaneous.
@@ -395,7 +395,7 @@ def _cells_of_rows(
         # of the variants that begin with it.
         class_of_cell = None
         if by_prefix:
-            variant = np.repeat(np.arange(len(variants)), np.diff(variants.offsets))
+            variant = owners_of(np.diff(variants.offsets))
             class_of_cell = (variant, _prefix_codes(variants))
         return variants.of_case, np.zeros(log.cases.height, np.int64), class_of_cell
     variant = variants.of_case[log.case_of]

@@ -17,7 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.base.arrays import Bools, Floats, Ints, offsets_of, ranges_of
+from cloakwork.base.arrays import Bools, Floats, Ints, begins_of, offsets_of, owners_of, ranges_of
 
 MOST_MATCHES: Final = 30_000_000
 """How many pairs of candidate and sequence are held at once; about 3 GB."""
@@ -102,7 +102,7 @@ def knowledge_levels(sequences: KnownSequences, longest: int) -> Iterator[Knowle
     symbols, sequence_of = sequences.symbols, sequences.sequence_of
     places, bound = len(symbols), sequences.symbol_bound
     # From where each match goes on: at first from the first place of each sequence.
-    start = np.flatnonzero(np.diff(sequence_of, prepend=-1))
+    start = begins_of(sequence_of)
     if not len(start):
         return
     no_symbols = np.zeros((len(start), 0), np.int64)
@@ -118,7 +118,7 @@ def knowledge_levels(sequences: KnownSequences, longest: int) -> Iterator[Knowle
     is_last = np.diff(sequence_of, append=-1) != 0
     for _ in range(longest):
         count = first[start + 1] - first[start]
-        match = np.repeat(np.arange(len(count)), count)
+        match = owners_of(count)
         place = occurrences[_ranges(first[start], count)]
         if not len(place):
             return
@@ -222,7 +222,7 @@ def _expand_rows(rows: Ints, offsets: Ints) -> tuple[Ints, Ints]:
     item), in order. Raises ``TooManyMatches``.
     """
     width = offsets[rows + 1] - offsets[rows]
-    return np.repeat(np.arange(len(rows)), width), _ranges(offsets[rows], width)
+    return owners_of(width), _ranges(offsets[rows], width)
 
 
 def _ranges(first: Ints, width: Ints) -> Ints:

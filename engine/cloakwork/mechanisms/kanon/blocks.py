@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.arrays import Floats, Ints, begins_of
 from cloakwork.mechanisms.kanon.deadline import NO_LIMIT, Deadline, RateLimitedProgress
 from cloakwork.mechanisms.kanon.problem import Assignment, KAnonymityProblem, Solution
 from cloakwork.mechanisms.kanon.whole_variants import MoveCosts, climb_hill
@@ -422,7 +422,7 @@ class _BlockSearch:
             for block in batch:
                 group = consecutive_groups(problem.mass[block], problem.k)
                 order = np.lexsort((np.arange(len(block)), -problem.cases[block], group))
-                first = np.flatnonzero(np.diff(group[order], prepend=-1))
+                first = begins_of(group[order])
                 targets.append(block[order[first]][group])
             return targets
         shape = (len(batch), max(map(len, batch)))

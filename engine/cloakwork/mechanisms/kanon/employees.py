@@ -19,7 +19,7 @@ from cloakwork.base.quantities import MOST_ROWS, Frozen
 from cloakwork.base.text import listed, quoted
 from cloakwork.guarantees import Guarantee, KAnonymity
 from cloakwork.guarantees.employees import performers
-from cloakwork.log.eventlog import ACTIVITY, EventLog
+from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.aggregates import CASES, INDEX, VARIANT, as_lists
 from cloakwork.mechanisms.base import (
     Gives,
@@ -86,7 +86,7 @@ class PerformedCases:
 
     def of(self, batch: EventLog) -> pl.DataFrame:
         """The cases of one batch."""
-        labels = batch.events[ACTIVITY].cast(pl.String)
+        labels = batch.activities
         names = performers(batch, self.attribute)
         # What was inserted before nobody performed.
         names = names.set(pl.Series(~batch.kept), None)

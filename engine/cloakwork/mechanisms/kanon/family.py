@@ -23,6 +23,7 @@ from cloakwork.base.errors import Infeasible
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.base.quantities import MOST_ROWS, Frozen
+from cloakwork.base.text import first_fault
 from cloakwork.guarantees import Guarantee, KAnonymity
 from cloakwork.log.sequences import Metric
 from cloakwork.mechanisms.aggregates import VariantCounts
@@ -230,15 +231,14 @@ class Anonymiser(Mechanism[P], Generic[P]):
                 {**options, "k": goal.k, "scope": scope, "unit": unit}
             )
         except ValidationError as error:
-            fault = error.errors()[0]
-            name = ".".join(str(part) for part in fault["loc"])
+            kind, (name, _) = error.errors()[0]["type"], first_fault(error)
             reason = option_fault(error)
-            if fault["type"] == "extra_forbidden":
+            if kind == "extra_forbidden":
                 known = [each for each in self.Params.model_fields if each not in _SET_BY_GOAL]
                 reason = f"{reason}; it has {', '.join(known)}"
-            elif fault["type"] == "tuple_type":
+            elif kind == "tuple_type":
                 reason = f"option {name}: input should be a list"
-            elif fault["type"] == "too_short":
+            elif kind == "too_short":
                 reason = f"option {name}: the policy's lists of mechanisms allow none of it"
             return Refusal("misconfigured", reason)
         shared = "activity sequence"

@@ -21,10 +21,13 @@ from cloakwork.base.arrays import Bools, Ints, rank_among_equals
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.base.quantities import Frozen
-from cloakwork.guarantees import Guarantee
 from cloakwork.log.eventlog import ACTIVITY, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.log.variants import variants_of
-from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Options, Proof, Refusal, Theorem
+from cloakwork.mechanisms.base import (
+    MeetsNoGoal,
+    Proof,
+    Theorem,
+)
 from cloakwork.mechanisms.steps import Decision, MapCases, Rewrite, RewriteStep, event_addresses
 from cloakwork.noise import Stream
 
@@ -52,7 +55,7 @@ class FillParams(Frozen):
     donors: Literal["activity", "variant"] = "activity"
 
 
-class Fill(Mechanism[FillParams]):
+class Fill(MeetsNoGoal[FillParams]):
     """Each inserted event copies the attributes of one kept event of its activity, missing ones
     included.
 
@@ -78,8 +81,8 @@ class Fill(Mechanism[FillParams]):
     activity.
     """
 
-    gives: ClassVar[tuple[Gives, ...]] = ()
     name: ClassVar[str] = "kanon/fill"
+    alone: ClassVar[str] = "it completes events that another mechanism has inserted"
     summary: ClassVar[str] = (
         "Gives inserted events the attributes of kept events of the same activity."
     )
@@ -92,15 +95,6 @@ class Fill(Mechanism[FillParams]):
     )
     Params = FillParams
     needs_all_cases: ClassVar[str] = "any case may lend its values to an inserted event"
-
-    def offer(
-        self,
-        goal: Guarantee,
-        facts: Facts,
-        options: Options,
-    ) -> Offer[FillParams] | Refusal:
-        """The planner adds it behind a step that inserts events; alone it meets no goal."""
-        return Refusal("never", "it completes events that another mechanism has inserted")
 
     def step(self, params: FillParams, facts: Facts) -> RewriteStep:
         """Copies values inside each column; who copies whom follows from the control flow."""
@@ -135,7 +129,7 @@ class Fill(Mechanism[FillParams]):
 def _with_filled_events(log: EventLog, params: FillParams, stream: Stream) -> EventLog:
     if log.inserted is None or not log.inserted.any():
         return log
-    labels = log.events[ACTIVITY].cast(pl.String).fill_null("")
+    labels = log.activities.fill_null("")
     activity = labels.rank("dense").to_numpy().astype(np.int64) - 1
     keys = _keys_of_donors(log, activity, params.donors)
     source = np.arange(log.events.height)
@@ -298,7 +292,7 @@ def _times_with_inserted(
 
     ``activity``: int64, shape (events,). ``source``: the row that each event copies; -1 for none.
     """
-    stamps = log.events[TIMESTAMP].cast(TIME_TYPE).to_physical()
+    stamps = log.microseconds
     is_known = stamps.is_not_null().to_numpy() & ~inserted
     if not is_known.any():
         return log.events[TIMESTAMP]

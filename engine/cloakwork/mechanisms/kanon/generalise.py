@@ -19,7 +19,6 @@ from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.base.naming import CASE_PREFIX, named, values_of
 from cloakwork.base.quantities import Frozen, Number
-from cloakwork.guarantees import Guarantee
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.variants import variants_of
 from cloakwork.mechanisms.aggregates import (
@@ -30,7 +29,11 @@ from cloakwork.mechanisms.aggregates import (
     as_lists,
     case_texts,
 )
-from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Options, Proof, Refusal, Theorem
+from cloakwork.mechanisms.base import (
+    MeetsNoGoal,
+    Proof,
+    Theorem,
+)
 from cloakwork.mechanisms.generalisation import groups_at, intervals, tree_height
 from cloakwork.mechanisms.steps import Decision, MapCases, Rewrite, RewriteStep
 from cloakwork.noise import Noise, Stream
@@ -181,7 +184,7 @@ class CombinationCounts:
         return summaries.group_by(by).agg(pl.col(CASES).sum()).sort(by)
 
 
-class Generalise(Mechanism[GeneraliseParams]):
+class Generalise(MeetsNoGoal[GeneraliseParams]):
     """Raise the levels of quasi-identifiers until each combination with a variant is shared by k
     cases.
 
@@ -200,9 +203,11 @@ class Generalise(Mechanism[GeneraliseParams]):
     raise.
     """
 
-    gives: ClassVar[tuple[Gives, ...]] = ()
     name: ClassVar[str] = "kanon/generalise"
     action: ClassVar[str] = "generalise attributes"
+    alone: ClassVar[str] = (
+        "it makes values coarser after another mechanism has made the control flow k-anonymous"
+    )
     summary: ClassVar[str] = (
         "Makes quasi-identifiers coarser until each combination is shared by k cases."
     )
@@ -216,18 +221,6 @@ class Generalise(Mechanism[GeneraliseParams]):
         "proved in this class's docstring",
     )
     Params = GeneraliseParams
-
-    def offer(
-        self,
-        goal: Guarantee,
-        facts: Facts,
-        options: Options,
-    ) -> Offer[GeneraliseParams] | Refusal:
-        """The planner adds it where a guarantee names quasi-identifiers; alone it meets no goal."""
-        return Refusal(
-            "never",
-            "it makes values coarser after another mechanism has made the control flow k-anonymous",
-        )
 
     def step(self, params: GeneraliseParams, facts: Facts) -> RewriteStep:
         """Reads the control flow and the attributes, and writes the attributes. The summary says

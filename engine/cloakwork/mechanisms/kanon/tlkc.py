@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from pydantic import AwareDatetime, Field, JsonValue
 
-from cloakwork.base.arrays import Ints, offsets_of
+from cloakwork.base.arrays import Ints, offsets_of, owners_of
 from cloakwork.base.errors import Infeasible, MechanismError
 from cloakwork.base.facts import UNIX_EPOCH, Facts
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
@@ -119,11 +119,11 @@ class SequenceCounts:
 
 def _sequences_of_cases(log: EventLog, params: TlkcParams) -> pl.DataFrame:
     """The sequence of each case, one row a case: ``variant`` and, with a precision, ``steps``."""
-    columns = {VARIANT: as_lists(log.events[ACTIVITY].cast(pl.String), log.offsets)}
+    columns = {VARIANT: as_lists(log.activities, log.offsets)}
     if params.precision is not None:
         if TIMESTAMP not in log.events.columns:
             raise MechanismError(NAME, "the log has no timestamps, and the guarantee is about them")
-        time = log.events[TIMESTAMP].cast(TIME_TYPE).to_physical().alias("time")
+        time = log.microseconds.alias("time")
         since_start = pl.col("time") - pl.col("time").min().over("case")
         events = pl.DataFrame({"case": log.case_of, "time": time})
         columns[STEPS] = as_lists(
@@ -433,7 +433,7 @@ def _sequence_cases(grouped: pl.DataFrame, details: Sequence[str]) -> SequenceCa
     """
     row_counts = grouped[CASES].list.len().to_numpy().astype(np.int64)
     rows = grouped.select(named(*details)).explode(named(*details))
-    sequence = np.repeat(np.arange(len(row_counts)), row_counts)
+    sequence = owners_of(row_counts)
     unit: Ints | None = None
     units = 0
     if UNIT in rows.columns:

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.base.arrays import Bools, Floats, Ints
+from cloakwork.base.arrays import Bools, Floats, Ints, owners_of
 from cloakwork.base.facts import Window
 from cloakwork.kernel.cases import Cases
 from cloakwork.kernel.perturb import StartsAndGaps
@@ -318,7 +318,7 @@ def isotonic_projection(values: Floats, offsets: Ints) -> Floats:
     result. Cases that are in order take no further part.
     """
     result = values.copy()
-    case = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    case = owners_of(np.diff(offsets))
     # Blocks: each begins at ``row``, adds up to ``total`` and covers ``weight`` rows.
     row = np.arange(len(values))
     total = values.copy()
@@ -387,7 +387,7 @@ def spread_pooled(
     """
     if len(values) == 0:
         return values
-    case = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    case = owners_of(np.diff(offsets))
     differs = (case[1:] != case[:-1]) | (values[1:] != values[:-1])
     begins = np.concatenate([[True], differs])
     first = np.flatnonzero(begins)

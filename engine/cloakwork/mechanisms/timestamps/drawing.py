@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.arrays import Floats, Ints, shares_in_rows
 from cloakwork.kernel import Randomness
 from cloakwork.mechanisms.timestamps.bins import DAY, WEEK, Clock, LogBins
 
@@ -80,7 +80,7 @@ def distributions(
         both = np.stack([share * left, share * (1 - left)], axis=2)
         share = both.reshape(groups, intervals)
     share = share[:, :bins]
-    return np.asarray(share / share.sum(axis=1, keepdims=True))
+    return shares_in_rows(share)
 
 
 def last_that_stands_out(noisy: Floats, sigma: float) -> int:

@@ -9,14 +9,13 @@ from typing import ClassVar, Final, Generic, TypeVar
 import numpy as np
 from pydantic import JsonValue
 
-from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.arrays import Floats, Ints, shares_in_rows
 from cloakwork.base.facts import Facts, Window
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
-from cloakwork.guarantees import Guarantee
 from cloakwork.kernel import Cases, Gaussian, Kernel, Query, Table
 from cloakwork.kernel.perturb import Grid
 from cloakwork.mechanisms.base import (
-    Mechanism,
+    MeetsNoGoal,
     Offer,
     Options,
     PartOfGoal,
@@ -383,7 +382,7 @@ class ModelledTimes:
         ) -> Floats:
             """Distributions of which ``expected`` is, up to a factor, expected."""
             mass = np.asarray(np.bincount(row) * _THIRD, np.float64)
-            usual = expected / expected.sum(axis=1, keepdims=True)
+            usual = shares_in_rows(expected)
             return distributions(
                 noisy,
                 sigma,
@@ -455,10 +454,14 @@ class ModelledTimes:
         return np.asarray(found[0])
 
 
-class GivesTimes(Mechanism[P], Generic[P]):
+class GivesTimes(MeetsNoGoal[P], Generic[P]):
     """Gives times to cases that a step before made, by noisy answers about the times of the log."""
 
     serves_parts: ClassVar[bool] = True
+    alone: ClassVar[str] = (
+        "it gives times to cases that were made of noisy answers: a part of a guarantee over "
+        "control flow and timestamps together, and no guarantee by itself"
+    )
     proof: ClassVar[Proof] = "proved"
 
     @abstractmethod
@@ -482,19 +485,6 @@ class GivesTimes(Mechanism[P], Generic[P]):
         cases: Cases,
     ) -> ModelledTimes:
         """What draws times for ``cases``."""
-
-    def offer(
-        self,
-        goal: Guarantee,
-        facts: Facts,
-        options: Mapping[str, JsonValue],
-    ) -> Offer[P] | Refusal:
-        """No goal by itself."""
-        return Refusal(
-            "never",
-            "it gives times to cases that were made of noisy answers: a part of a guarantee over "
-            "control flow and timestamps together, and no guarantee by itself",
-        )
 
     def offer_part(
         self,

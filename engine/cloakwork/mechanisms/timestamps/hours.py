@@ -4,7 +4,7 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.arrays import Floats, Ints, offsets_of
 from cloakwork.mechanisms.timestamps.bins import DAY, MONDAY, WEEK, Clock
 from cloakwork.mechanisms.timestamps.drawing import ManyDraws, sums_in_cases
 
@@ -42,7 +42,7 @@ def at_usual_hours(
     """
     cases = np.arange(len(lengths))
     case = np.repeat(cases, lengths)
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    offsets = offsets_of(lengths)
     drawn = np.zeros(len(case), np.int64)
     drawn[np.diff(case, prepend=-1) == 0] = gaps
     begin, gap = starts, drawn

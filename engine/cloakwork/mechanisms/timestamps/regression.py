@@ -1,16 +1,37 @@
 """Times for cases that were made of noisy answers, whose gaps and durations follow regressions on
 the activities of a case, and all else tables.
+
+The regressions are multinomial logistic ones over bins of a log scale, fitted to noisy sums of
+gradients.
+
+The probability of bin b, given inputs x, is proportional to e^(base[b] + (x W) . curve[b]):
+``base`` is what is expected of everything, and W (inputs, outputs) weighs curves over the bins, of
+which finer ones are flatter. What is learned goes into few numbers, by which all groups that share
+an input differ from others; a table has a cell for each group and bin, and noise in each.
+
+The gradient of the likelihood is a sum over cases of the products of their inputs with what their
+curves are above what is expected. It knows the log by these products alone: so one noisy sum, at
+any weights, tells all that many gradient steps would, and the weights that it speaks for are found
+by post-processing. A second sum, at the weights found, is of shorter gradients, and so of less
+noise.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final
+from typing import Annotated, ClassVar, Final
 
 import numpy as np
+from pydantic import Field, JsonValue
+from scipy.optimize import minimize
 
-from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.arrays import Floats, Ints, shares_in_rows
+from cloakwork.base.costs import Composed, PrivacyEvent
+from cloakwork.base.errors import MechanismError
 from cloakwork.base.facts import Facts
-from cloakwork.kernel import Cases, Kernel
+from cloakwork.base.quantities import Frozen, Number
+from cloakwork.kernel import Cases, Descent, Factors, Kernel
+from cloakwork.kernel.gradients import Gradient
 from cloakwork.mechanisms.base import (
     YIELDS_ON_KNOWN_FLOW,
     Offer,
@@ -19,16 +40,637 @@ from cloakwork.mechanisms.base import (
     Refusal,
     Theorem,
 )
-from cloakwork.mechanisms.timestamps.bins import LogBins
+from cloakwork.mechanisms.timestamps.bins import Clock, LogBins
 from cloakwork.mechanisms.timestamps.drawing import ManyDraws, meet_totals
 from cloakwork.mechanisms.timestamps.histogram import GivesTimes, ModelledTimes
-from cloakwork.mechanisms.timestamps.regressions import (
-    DurationRegression,
-    GapRegression,
-    RegressionParams,
-    offered_regression,
+from cloakwork.mechanisms.timestamps.tables import (
+    SHARES,
+    HistogramOptions,
+    HistogramParams,
+    KnownTimes,
+    TableName,
+    TimesParams,
+    event_of,
+    norm_charged,
+    offered_params,
+    pairs_of,
 )
-from cloakwork.mechanisms.timestamps.tables import pairs_of
+
+ACTIVITIES: Final = 32
+"""Activities that gaps and durations may depend on; all others are one more."""
+
+PAIRS: Final = 64
+"""Directly-follows pairs whose gaps may differ from what their activities say."""
+
+GAP_INPUTS: Final = 1 + 2 * (ACTIVITIES + 1) + PAIRS
+"""Of the regression of gaps, by event: 1, its activity, the one before, and the pair."""
+
+GAP_OUTPUTS: Final = 13
+"""Curves over the scale of gaps that inputs weigh."""
+
+INPUTS: Final = 2 + 2 * (ACTIVITIES + 1)
+"""Of the regression of durations, by case: 1, the length, the last activity, and the activities
+there are.
+"""
+
+OUTPUTS: Final = 16
+"""Curves over the scale of durations that inputs weigh."""
+
+REGRESSION_SHARES: Final[Mapping[TableName, float]] = {
+    **{name: share for name, share in SHARES.items() if name != "gaps-by-activity"},
+    "gaps-by-pair": 0.35,
+    "totals": 0.32,
+}
+"""Parts of the budget. ``gaps-by-pair`` and ``totals``: of both regressions."""
+
+GAP_PARTS: Final = (0.3, 0.7)
+DURATION_PARTS: Final = (1.0,)
+"""Parts of a regression's share that its sums of gradients have, one after another. Where gaps of a
+pair are alike, their gradients are much shorter at the weights of the first sum; durations differ
+in every group.
+"""
+
+
+class GradientSums(Frozen):
+    """Sums of the gradients of all cases, with noise: as many whatever is released, so that the
+    plan can charge for them.
+
+    ``multipliers``: of each sum, deviations of the noise to what a unit of ``max_cases`` cases, in
+    or out, moves it by. ``inputs`` times ``outputs``: how many numbers a sum has.
+    """
+
+    multipliers: Annotated[tuple[Annotated[Number, Field(gt=0)], ...], Field(min_length=1)]
+    inputs: Annotated[int, Field(ge=1)]
+    outputs: Annotated[int, Field(ge=1)]
+    max_cases: Annotated[int, Field(ge=1)] = 1
+
+    @property
+    def mu(self) -> float:
+        """By how many deviations a unit moves all sums together, as one normal number."""
+        return math.sqrt(sum(multiplier**-2 for multiplier in self.multipliers))
+
+    def descent(self, place: int, norm: float) -> Descent:
+        """One of the sums, as a gradient step; gradients are clipped to ``norm`` (L2)."""
+        return Descent.of(
+            times=1,
+            rate=1.0,
+            norm=norm,
+            multiplier=self.multipliers[place],
+            denominator=1.0,
+            max_cases=self.max_cases,
+        )
+
+    def event(self) -> PrivacyEvent:
+        """What all sums cost, however long gradients may be."""
+        size = self.inputs * self.outputs
+        events = [
+            self.descent(place, 1.0).event(size, self.max_cases)
+            for place in range(len(self.multipliers))
+        ]
+        return Composed(events=tuple(events))
+
+
+class RegressionParams(TimesParams):
+    """``tables``: those of timestamps/histogram that are measured. In place of the tables of gaps
+    by activity and by pair, and of that of durations, there are sums of gradients: ``gaps``,
+    ``durations``.
+    """
+
+    tables: HistogramParams
+    gaps: GradientSums
+    durations: GradientSums
+
+    def event(self) -> PrivacyEvent:
+        """What all tables and all sums cost."""
+        return Composed(events=(self.tables.event(), self.gaps.event(), self.durations.event()))
+
+    @property
+    def is_given_flow(self) -> bool:
+        """As its tables."""
+        return self.tables.replaced
+
+
+def offered_regression(
+    part: PartOfGoal,
+    facts: Facts,
+    options: Mapping[str, JsonValue],
+) -> RegressionParams | Refusal:
+    """The least noise for ``part``."""
+    tables = offered_params(part, facts, options, REGRESSION_SHARES)
+    if isinstance(tables, Refusal):
+        return tables
+    if "gaps-by-activity" in HistogramOptions.model_validate(options).shares:
+        return Refusal(
+            "misconfigured",
+            "shares.gaps-by-activity: timestamps/regression has no such table; "
+            "gaps-by-pair is the share of all gaps by activity",
+        )
+    # These two tables give way to sums of gradients, which get their budget.
+    kept = {
+        name: sigma
+        for name, sigma in tables.sigmas.items()
+        if name not in ("gaps-by-pair", "totals")
+    }
+    found = RegressionParams(
+        tables=tables.model_copy(update={"sigmas": kept}),
+        gaps=_sums_for(
+            "gaps-by-pair",
+            tables,
+            GAP_PARTS,
+            GAP_INPUTS,
+            GAP_OUTPUTS,
+        ),
+        durations=_sums_for(
+            "totals",
+            tables,
+            DURATION_PARTS,
+            INPUTS,
+            OUTPUTS,
+        ),
+    )
+    try:
+        found.event()
+    except MechanismError as error:
+        # Noise that is too coarse to be drawn.
+        return Refusal("misconfigured", str(error))
+    return found
+
+
+def _sums_for(
+    name: TableName,
+    tables: HistogramParams,
+    parts: tuple[float, ...],
+    inputs: int,
+    outputs: int,
+) -> GradientSums:
+    """Sums that have the share of a table, in whose place they are, in ``parts`` of mu squared."""
+    sigma = tables.sigmas[name]
+    # The mu that the table would have had.
+    charged = event_of(name, sigma, tables.max_cases, tables.replaced)
+    mu = norm_charged(charged) / sigma
+    return GradientSums(
+        multipliers=tuple((1 + 1e-9) / (mu * math.sqrt(part)) for part in parts),
+        inputs=inputs,
+        outputs=outputs,
+        # Other values of a case are one gradient less, and one more.
+        max_cases=2 * tables.max_cases if tables.replaced else tables.max_cases,
+    )
+
+
+LONGER: Final = 1.2
+"""Gradients are clipped to so many times what is usual of the released cases."""
+
+USUAL: Final = 1.0
+"""By how much weights usually differ from 0."""
+
+SEARCHED: Final = 2_000
+"""Steps of the search for weights, at most: it costs nothing."""
+
+DIGITS: Final = 3
+"""Behind the point of a weight: far less than noise moves it, and far more than the round-off by
+which machines differ, so that the same noise draws the same times on all of them.
+"""
+
+LEAST_BEND: Final = 1e-3
+"""How little the likelihood may bend, in cases, that noise has something to be told from."""
+
+LEAST: Final = 1e-6
+"""A share in place of 0, whose logarithm is finite."""
+
+ALL: Final = 3.0
+PRESENT: Final = 0.3
+"""What all cases share, and an activity that a case has, weigh as inputs of the regression of
+durations, where the last activity weighs 1.
+"""
+
+WIDTH: Final = 2.0
+"""Bins by which what is expected of durations is smoothed: the deviation of a normal curve."""
+
+ANYTHING: Final = 0.05
+"""The part of what is expected that may be any duration up to ``BEYOND`` bins above the longest."""
+
+BEYOND: Final = 6
+
+NEVER: Final = 1e-9
+"""What is expected of longer ones."""
+
+
+def cosines_over(bins: int, number: int) -> Floats:
+    """Cosines over the bins, the j-th with j half-waves and mean square 1: shape (bins, number);
+    zeros from the j-th on where there are so few bins.
+    """
+    waves = np.arange(1, number + 1)
+    middle = (np.arange(bins) + 0.5) / bins
+    heights = np.where(waves < bins, np.sqrt(2), 0.0)
+    return np.cos(np.pi * middle[:, None] * waves) * heights
+
+
+def gap_curves(bins: int) -> Floats:
+    """Over the bins of gaps: the first bin by itself, which is that of events at one time, and
+    cosines, finer ones flatter; shape (bins, ``GAP_OUTPUTS``).
+    """
+    waves = np.arange(1, GAP_OUTPUTS)
+    at_once = np.zeros((bins, 1))
+    at_once[0] = 1.0
+    return np.hstack([at_once, cosines_over(bins, GAP_OUTPUTS - 1) / np.sqrt(waves)])
+
+
+def duration_curves(bins: int) -> Floats:
+    """Cosines over the bins, the j-th with j half-waves and a height of 1 / j: shape (bins,
+    ``OUTPUTS``); zeros from the j-th on where there are so few bins.
+    """
+    return cosines_over(bins, OUTPUTS) / np.arange(1, OUTPUTS + 1)
+
+
+def distributions_of(
+    base: Floats,
+    inputs: Floats,
+    weights: Floats,
+    curves: Floats,
+) -> Floats:
+    """The distribution over the bins for each row of ``inputs``: shape (rows, bins)."""
+    matrix = weights.reshape(inputs.shape[1], curves.shape[1])
+    # How products are summed up differs from machine to machine: what is drawn must not.
+    logits = np.round(base + inputs @ matrix @ curves.T, 9)
+    # Less the largest, so that no exponential overflows.
+    odds = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return shares_in_rows(odds)
+
+
+def bends_of_curves(base: Floats, curves: Floats) -> Floats:
+    """How curves vary where the bins are as ``base`` (a logarithm) expects: their covariance, shape
+    (outputs, outputs).
+    """
+    expected = np.exp(base - base.max())
+    expected /= expected.sum()
+    mean = expected @ curves
+    return np.asarray((curves * expected[:, None]).T @ curves - np.outer(mean, mean))
+
+
+def fitted(
+    model: "BinRegression",
+    kernel: Kernel,
+    sums: GradientSums,
+    gradient: Gradient,
+    inputs: Floats,
+    mass: Floats | Ints,
+) -> Floats:
+    """Weights for which noisy ``sums`` of the ``gradient`` speak: float64, shape (inputs,
+    outputs).
+
+    ``inputs``: of released cases, shape (groups, inputs), and how many there are of each, ``mass``,
+    shape (groups,). They are about as many as, and like, those of the log. What the log's curves
+    add up to is all that the likelihood knows of it (McCullagh and Nelder 1989, 2.2.4, sufficient
+    statistics of the canonical link); each sum tells it anew, weighted by how precise it is.
+    """
+    base, curves = model.base, model.curves
+    weights = np.zeros((sums.inputs, sums.outputs))
+    told = np.zeros_like(weights)
+    precision = 0.0
+    for place in range(len(sums.multipliers)):
+        shape = model.distributions(weights, inputs)
+        expected = (inputs * mass[:, None]).T @ (shape @ curves)
+        # How long a gradient usually is: its inputs, and how its curves vary.
+        spread = shape @ (curves**2).sum(axis=1) - ((shape @ curves) ** 2).sum(axis=1)
+        lengths = np.sqrt(np.maximum(spread, 0.0) * (inputs**2).sum(axis=1))
+        norm = LONGER * max(float(lengths @ mass) / max(float(mass.sum()), LEAST), LEAST)
+        descent = sums.descent(place, norm)
+        noise = descent.noise.sigma * descent.grid
+        # What the log's curves add up to: what is expected, and the gradient.
+        found = kernel.steps(gradient, weights.ravel(), lambda _, total: total, descent)
+        told += (expected + found.reshape(weights.shape)) / noise**2
+        precision += noise**-2
+        weights = _likeliest(
+            base,
+            curves,
+            inputs,
+            mass,
+            told / precision,
+            precision**-0.5,
+            weights,
+        )
+    return weights
+
+
+def _likeliest(
+    base: Floats,
+    curves: Floats,
+    inputs: Floats,
+    mass: Floats | Ints,
+    moments: Floats,
+    noise: float,
+    start: Floats,
+) -> Floats:
+    """The weights under which curves add up to ``moments``, about: those of the largest likelihood
+    less a penalty (a ridge regression), which is the larger, the more ``noise`` there is to what
+    data tell.
+
+    In directions in which the likelihood bends by h, an estimate errs by noise / h, and weights
+    usually lie ``USUAL`` from 0; the penalty of the least mean square error is then about
+    noise^2 / h over the square of that, and 1 over it for what chance does in as many cases.
+    """
+    bends_in, of_inputs = np.linalg.eigh((inputs * mass[:, None]).T @ inputs)
+    bends_out, of_curves = np.linalg.eigh(bends_of_curves(base, curves))
+    bends = np.outer(np.maximum(bends_in, 0), np.maximum(bends_out, 0))
+    penalty = (1 + noise**2 / np.maximum(bends, LEAST_BEND)) / USUAL**2
+    # In these directions, and on this scale, the likelihood bends about as much everywhere.
+    scale = 1 / np.sqrt(bends + penalty)
+    along_inputs = inputs @ of_inputs
+    along_curves = curves @ of_curves
+    target = of_inputs.T @ moments @ of_curves
+
+    def loss(flat: Floats) -> tuple[float, Floats]:
+        """Less the penalised likelihood of scaled weights, and its gradient."""
+        own = flat.reshape(scale.shape) * scale
+        logits = base + along_inputs @ own @ along_curves.T
+        highest = logits.max(axis=1, keepdims=True)
+        odds = np.exp(logits - highest)
+        total = odds.sum(axis=1, keepdims=True)
+        normalised = mass @ (np.log(total) + highest)[:, 0]
+        value = normalised - (target * own).sum() + (penalty * own**2).sum() / 2
+        expected = (along_inputs * mass[:, None]).T @ (odds / total @ along_curves)
+        slope = (expected - target + penalty * own) * scale
+        return float(value), slope.ravel()
+
+    begin = (of_inputs.T @ start @ of_curves) / scale
+    options = {"maxiter": SEARCHED, "maxfun": 2 * SEARCHED, "ftol": 0.0, "gtol": 1e-9}
+    found = minimize(loss, begin.ravel(), jac=True, method="L-BFGS-B", options=options)
+    weights = of_inputs @ (found.x.reshape(scale.shape) * scale) @ of_curves.T
+    # No zero with a sign of its own.
+    return np.asarray(np.round(weights, DIGITS) + 0.0)
+
+
+def most_frequent_first(
+    case: Ints,
+    codes: Ints,
+    size: int,
+    rows: int,
+) -> Ints:
+    """The row of each of ``size`` codes: those that most cases have come first; all from ``rows``
+    on share that one.
+    """
+    # A case counts once for each code that it has.
+    having = np.unique(case * size + codes) % max(size, 1)
+    counts = np.bincount(having, minlength=size)
+    found = np.empty(size, np.int64)
+    found[np.lexsort((np.arange(size), -counts))] = np.arange(size)
+    return np.minimum(found, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class BinRegression:
+    """``base``: log of what is expected of each of ``bins``. ``row_of``: the row of each activity
+    among the inputs, int64, the last one for all that have none of their own.
+    """
+
+    clock: Clock
+    bins: LogBins
+    base: Floats
+    curves: Floats
+    row_of: Ints
+
+    def distributions(self, weights: Floats, inputs: Floats) -> Floats:
+        """The distribution for each row of ``inputs``: shape (rows, bins)."""
+        return distributions_of(self.base, inputs, weights, self.curves)
+
+
+@dataclass(frozen=True, slots=True)
+class GapRegression(BinRegression):
+    """How long the gap before an event is, given its activity and the one before it.
+
+    A table of gaps by directly-follows pair has a row of bins for each pair, and rare pairs drown
+    in noise. Here pairs share what their activities have in common, and a pair that many cases have
+    differs from that by a few curves.
+
+    ``pairs``: those that have an input of their own, ascending, a first label times the number of
+    labels plus a second one each; ``pair_rows``: which. All int64.
+    """
+
+    pairs: Ints
+    pair_rows: Ints
+
+    @classmethod
+    def expecting(
+        cls,
+        clock: Clock,
+        bins: LogBins,
+        released: Cases,
+        expected: Floats,
+    ) -> "GapRegression":
+        """Of the activities and pairs that most ``released`` cases have; ``expected``: how gaps are
+        distributed, shape (bins,).
+        """
+        pairs, row = pairs_of(released)
+        case = released.case_of[np.flatnonzero(released.place)]
+        rows = most_frequent_first(case, row, len(pairs), PAIRS)
+        has_input = rows < PAIRS
+        return cls(
+            clock,
+            bins,
+            np.log(np.maximum(expected, LEAST)),
+            gap_curves(len(bins)),
+            _rows_of_activities(released),
+            pairs[has_input],
+            rows[has_input],
+        )
+
+    def inputs(self, pairs: Ints) -> Floats:
+        """What is known of a gap: shape (pairs, ``GAP_INPUTS``). The rarer pairs have no input of
+        their own: they go by their activities.
+        """
+        each = np.arange(len(pairs))
+        known = ACTIVITIES + 1
+        before, after = np.divmod(pairs, len(self.row_of))
+        found = np.zeros((len(pairs), GAP_INPUTS))
+        # What all gaps share, both activities, and the pair where it is frequent.
+        found[:, 0] = 1.0
+        found[each, 1 + self.row_of[after]] = 1.0
+        found[each, 1 + known + self.row_of[before]] = 1.0
+        has_input = np.flatnonzero(np.isin(pairs, self.pairs))
+        row = self.pair_rows[np.searchsorted(self.pairs, pairs[has_input])]
+        found[has_input, 1 + 2 * known + row] = 1.0
+        return found
+
+    def gradient(
+        self,
+        weights: Floats,
+        cases: Cases,
+        step: int,
+    ) -> list[Factors]:
+        """Of the log-likelihood of each case's gaps, over the root of how many there are; zeros for
+        cases of fewer than two known times.
+
+        A place is a pair that the case has: its inputs, and what comes back of all its gaps.
+        """
+        del step  # Nothing in it is random.
+        labels = len(cases.alphabet)
+        known = KnownTimes.of(cases, self.clock)
+        after = known.follows
+        case = known.case[after]
+        pair = known.code[after - 1] * labels + known.code[after]
+        place = self.bins.place(known.gaps)
+        count = np.bincount(case, minlength=len(cases))
+        # One row for each pair that a case has.
+        once, row = np.unique(case * labels * labels + pair, return_inverse=True)
+        case_of, pair_of = np.divmod(once, labels * labels)
+        inputs = self.inputs(pair_of)
+        expected = self.distributions(weights, inputs) @ self.curves
+        back = np.zeros((len(once), GAP_OUTPUTS))
+        # What was observed less what is expected, added up over a pair's gaps.
+        np.add.at(back, row, self.curves[place] - expected[row])
+        # Over the root of how many gaps there are: long cases would else be clipped most.
+        back /= np.sqrt(count[case_of])[:, None]
+        return [padded(case_of, inputs, back, len(cases))]
+
+    def trained(
+        self,
+        sums: GradientSums,
+        kernel: Kernel,
+        released: Cases,
+    ) -> Floats:
+        """The weights, by all ``sums``; ``released`` cases are about as many as those of the log,
+        and like them.
+        """
+        pairs, row = pairs_of(released)
+        # Each gap as its case's gradient weighs it.
+        weight = 1 / np.sqrt(np.maximum(released.lengths - 1, 1))
+        case = released.case_of[np.flatnonzero(released.place)]
+        mass = np.bincount(row, weights=weight[case])
+        return fitted(
+            self,
+            kernel,
+            sums,
+            self.gradient,
+            self.inputs(pairs),
+            mass,
+        )
+
+
+def _rows_of_activities(released: Cases) -> Ints:
+    """The row of each label's activity: those that most released cases have come first."""
+    labels = len(released.alphabet)
+    return most_frequent_first(released.case_of, released.codes, labels, ACTIVITIES)
+
+
+def padded(
+    case: Ints,
+    inputs: Floats,
+    back: Floats,
+    cases: int,
+) -> Factors:
+    """Rows of both factors, ascending by ``case``, as arrays of shape (cases, places, numbers)."""
+    counts = np.bincount(case, minlength=cases)
+    place = np.arange(len(case)) - (np.cumsum(counts) - counts)[case]
+    most = max(1, int(counts.max(initial=0)))
+    left = np.zeros((cases, most, inputs.shape[1]))
+    right = np.zeros((cases, most, back.shape[1]))
+    left[case, place] = inputs
+    right[case, place] = back
+    return Factors(left, right)
+
+
+def expected_durations(place: Ints, bins: int) -> Floats:
+    """Which durations are expected, where sums of gaps lie in the bins ``place``: a distribution,
+    shape (bins,).
+    """
+    reach = int(4 * WIDTH)
+    # A normal curve spreads what was counted over the bins beside it.
+    curve = np.exp(-0.5 * (np.arange(-reach, reach + 1) / WIDTH) ** 2)
+    counted = np.bincount(place, minlength=bins).astype(np.float64)
+    smooth = np.convolve(counted, curve)[reach:-reach]
+    within = np.arange(bins) <= place.max() + BEYOND
+    kept = np.where(within, smooth, 0.0)
+    shape = (1 - ANYTHING) * kept / kept.sum() + ANYTHING / within.sum()
+    found = np.where(within, shape, NEVER)
+    return np.asarray(found / found.sum())
+
+
+@dataclass(frozen=True, slots=True)
+class DurationRegression(BinRegression):
+    """How long cases take, given their activities."""
+
+    @classmethod
+    def expecting(
+        cls,
+        clock: Clock,
+        bins: LogBins,
+        released: Cases,
+        place: Ints,
+    ) -> "DurationRegression":
+        """Of the activities that most ``released`` cases have; ``place``: the bin of what the gaps
+        of each case of two events or more add up to.
+        """
+        return cls(
+            clock,
+            bins,
+            np.log(expected_durations(place, len(bins))),
+            duration_curves(len(bins)),
+            _rows_of_activities(released),
+        )
+
+    def inputs(self, cases: Cases) -> Floats:
+        """What is known of each case without its times: shape (cases, ``INPUTS``); zeros for cases
+        of fewer than two events.
+        """
+        size = len(cases)
+        known = ACTIVITIES + 1
+        found = np.zeros((size, INPUTS))
+        found[:, 0] = ALL
+        # From 1/64 to 64 times 8 events, as -2 to 2.
+        doublings = np.log2(np.maximum(cases.lengths, 1)) - 3
+        found[:, 1] = np.clip(doublings / 2, -2.0, 2.0)
+        # The last activity, and the activities there are.
+        usable = cases.lengths > 1
+        rows = np.flatnonzero(usable)
+        last = cases.codes[cases.offsets[1:][rows] - 1]
+        found[rows, 2 + self.row_of[last]] = 1.0
+        cell = cases.case_of * known + self.row_of[cases.codes]
+        occurs = np.bincount(cell, minlength=size * known).reshape(size, known) > 0
+        found[:, 2 + known :] = PRESENT * occurs
+        found[~usable] = 0.0
+        return found
+
+    def gradient(
+        self,
+        weights: Floats,
+        cases: Cases,
+        step: int,
+    ) -> list[Factors]:
+        """Of the log-likelihood of each case's duration, from its first to its last known time;
+        zeros for cases of fewer than two of these.
+        """
+        del step  # Nothing in it is random.
+        known = KnownTimes.of(cases, self.clock)
+        first, last = known.ends()
+        case = known.case[first]
+        place = np.zeros(len(cases), np.int64)
+        place[case] = self.bins.place(known.steps[last] - known.steps[first])
+        is_known = np.zeros(len(cases), np.bool_)
+        is_known[case] = True
+        inputs = self.inputs(cases)
+        expected = self.distributions(weights, inputs) @ self.curves
+        back = np.where(is_known[:, None], self.curves[place] - expected, 0.0)
+        return [Factors(inputs[:, None, :], back[:, None, :])]
+
+    def trained(
+        self,
+        sums: GradientSums,
+        kernel: Kernel,
+        released: Floats,
+    ) -> Floats:
+        """The weights, by all ``sums``; ``released``: the inputs of released cases, which are about
+        as many, and like those of the log.
+        """
+        inputs, mass = np.unique(released, axis=0, return_counts=True)
+        return fitted(
+            self,
+            kernel,
+            sums,
+            self.gradient,
+            inputs,
+            mass,
+        )
+
 
 SMALL_LOG: Final = 50_000
 """Up to so many units, as declared, few weights err less than many cells."""

@@ -16,7 +16,7 @@ from typing import Annotated, Final, Literal
 import numpy as np
 from pydantic import BaseModel, Field, JsonValue, ValidationError
 
-from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.arrays import Floats, Ints, begins_of
 from cloakwork.base.costs import Composed, DiscreteGaussian, PrivacyEvent, Repeated
 from cloakwork.base.exact import drawn_sigma
 from cloakwork.base.facts import UNIX_EPOCH, Facts, Window
@@ -225,7 +225,7 @@ class KnownTimes:
     @property
     def first(self) -> Ints:
         """The first event of each case that has one."""
-        return np.flatnonzero(np.diff(self.case, prepend=-1) != 0)
+        return begins_of(self.case)
 
     @property
     def last(self) -> Ints:

@@ -27,15 +27,17 @@ from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import CustomQuery, Kernel, Laplace
 from cloakwork.mechanisms.base import Offer, Refusal, Theorem
 from cloakwork.mechanisms.steps import Measurement
-from cloakwork.mechanisms.variants.accuracy import DEFAULT_CASES
+from cloakwork.mechanisms.variants.accuracy import DEFAULT_CASES, Simulated
 from cloakwork.mechanisms.variants.chain import MOST_CASES
 from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork.mechanisms.variants.markov import (
+    SHARES_OF_ALL,
+    UNIT_NORM,
+    MarkovParams,
     VariantMarkov,
     cases_by_chance,
     what_steps_show,
 )
-from cloakwork.mechanisms.variants.markov_params import SHARES_OF_ALL, UNIT_NORM, MarkovParams
 from cloakwork.mechanisms.variants.threshold import (
     ThresholdParams,
     VariantThreshold,
@@ -143,6 +145,14 @@ class VariantAdaptive(VariantRelease[AdaptiveParams]):
         "(adaptive composition); variants/threshold and variants/markov for their own",
     )
     Params = AdaptiveParams
+    simulated: ClassVar[Simulated] = (
+        (0.43, 0.73, 0.89, 0.95, 0.97, 0.98, 0.99, 0.99),
+        (0.26, 0.26, 0.55, 0.67, 0.71, 0.76, 0.78, 0.8),
+    )
+    undeclared: ClassVar[Simulated] = (
+        (0.16, 0.83, 0.92, 0.94, 0.96, 0.98, 0.99, 0.99),
+        (0.09, 0.08, 0.42, 0.65, 0.71, 0.76, 0.79, 0.8),
+    )
     runs: ClassVar[tuple[str, ...]] = (VariantThreshold.name, VariantMarkov.name)
     needs_delta: ClassVar[bool] = True
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.base.arrays import Bools, Floats, Ints
+from cloakwork.base.arrays import Bools, Floats, Ints, begins_of, owners_of, shares_in_rows
 from cloakwork.kernel import Randomness
 
 Context = tuple[int, ...]
@@ -186,7 +186,7 @@ class MarkovChain:
 
 def _shares_of(mass: Floats) -> Floats:
     """Rows of masses, none of them empty, made to add up to 1."""
-    found: Floats = mass / mass.sum(axis=1, keepdims=True)
+    found: Floats = shares_in_rows(mass)
     return found
 
 
@@ -278,7 +278,7 @@ def draw_sequences(
     steps_of = _StepsByLength.of(chain, groups.edges)
     # As many cases at a time as may be compared with every column.
     at_once = max(1, _CHUNK // columns)
-    required = np.repeat(np.arange(len(groups.cases)), groups.cases)
+    required = owners_of(groups.cases)
     # Context 0 is START.
     state = np.zeros(len(required), np.int64)
     # Cases of one length that share all that they did so far stand together: within a group the
@@ -339,7 +339,7 @@ def _positions(group: Ints, noise: Randomness) -> Floats:
     """Systematic sampling: evenly spaced positions from a random start, within each group. The case
     at place i of a group of n gets position (start + i) / n.
     """
-    first = np.flatnonzero(np.diff(group, prepend=-1))
+    first = begins_of(group)
     size = np.diff(first, append=group.size)
     start = noise.uniform(np.full(first.size, _FINENESS, np.int64)) / _FINENESS
     shifted_rank = np.repeat(start - first, size) + np.arange(group.size)

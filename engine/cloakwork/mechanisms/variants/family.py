@@ -27,7 +27,7 @@ from cloakwork.mechanisms.base import (
     option_fault,
 )
 from cloakwork.mechanisms.steps import CASES_FROM_ANSWERS, Measurement, MeasureStep
-from cloakwork.mechanisms.variants.accuracy import predict_similarity
+from cloakwork.mechanisms.variants.accuracy import Simulated, predict_similarity
 
 P = TypeVar("P", bound=BaseModel)
 
@@ -37,12 +37,17 @@ class VariantRelease(Mechanism[P], Generic[P]):
     them alone.
 
     Nothing here aborts on data: an empty log gives an empty release or one made of noise.
+
+    ``simulated``: how accurate it was on invented processes; ``undeclared``: where the activities
+    are not declared, if that makes a difference.
     """
 
     proof: ClassVar[Proof] = "proved"
     gives: ClassVar[tuple[Gives, ...]] = (Gives("differential-privacy", CONTROL_FLOW),)
     action: ClassVar[str] = "draw activity sequences with noise"
     needs_delta: ClassVar[bool] = False
+    simulated: ClassVar[Simulated | None] = None
+    undeclared: ClassVar[Simulated | None] = None
 
     def offer(
         self,
@@ -114,16 +119,19 @@ class VariantRelease(Mechanism[P], Generic[P]):
 
     def predict(self, params: P, facts: Facts) -> Prediction | None:
         """By simulation, for the target that ``params`` were found for, and ``noise_factor`` by
-        what they say.
+        what they say; None where it was not simulated.
         """
         # Parameters of any subclass: not all of them state a target or a noise factor.
         epsilon = getattr(params, "epsilon", None)
-        if epsilon is None:
+        rows = self.simulated
+        if facts.alphabet is None and self.undeclared is not None:
+            rows = self.undeclared
+        if epsilon is None or rows is None:
             return None
         delta = getattr(params, "delta", 0.0)
         noise_factor = getattr(params, "noise_factor", 1.0)
         return predict_similarity(
-            self.name,
+            rows,
             epsilon,
             delta,
             facts,
