@@ -3,6 +3,7 @@ what the ledger notes. Work in the background: its states, its end, and what an 
 costs.
 """
 
+import gzip
 import html
 import re
 from threading import Event
@@ -141,6 +142,8 @@ def test_pages_tell_the_truth_of_a_release_that_costs_nothing(visitor, folder, m
     """k-anonymity is paid for from no budget: what is stopped leaves nothing spent."""
     text = (ROOT / "policies" / "kanon-control-flow.yaml").read_text("utf-8")
     (folder / "k.yaml").write_text(text.replace("allow: [kanon/*", "allow: [kanon/best-first"))
+    events = gzip.decompress((folder / LOG).read_bytes()).splitlines()[:600]
+    (folder / LOG).write_bytes(gzip.compress(b"\n".join(events)))
     planned = visitor.result(visitor.send("/plan", policy="k.yaml", log=LOG))
     assert "charges the ledger" not in planned and "none bounds what it discloses" in planned
     heard = JobProgress.__call__
