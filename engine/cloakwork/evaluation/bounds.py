@@ -5,19 +5,33 @@ release is by what was measured for it.
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, Literal
 
 import numpy as np
 import polars as pl
+from pydantic import JsonValue
 
 from cloakwork.base.arrays import Bools, Floats, Ints
-from cloakwork.base.naming import LAYERS_TABLE, OTHERS_TABLE, STEPS_TABLE, VARIANTS_TABLE
+from cloakwork.base.naming import (
+    ACTIVITY,
+    DURATIONS_TABLE,
+    LAYERS_TABLE,
+    OTHERS_TABLE,
+    STEPS_TABLE,
+    TIMESTAMP,
+    VALUES_TABLE,
+    VARIANTS_TABLE,
+    WAITS_TABLE,
+    values_of,
+)
 from cloakwork.base.quantities import Frozen
 from cloakwork.evaluation.control_flow import Histogram
 from cloakwork.evaluation.risk_figures import Share
+from cloakwork.evaluation.whole_log import Timed
+from cloakwork.log.eventlog import EventLog
 
 NORMAL_95: Final = 1.959963984540054
 """Standard deviations on either side that hold 95 % of a normal distribution."""
@@ -179,19 +193,33 @@ NORMAL_90: Final = 1.6448536269514722
 MOST_FIGURES: Final = 12
 """Activities, and steps, that have an interval: the most frequent of the release."""
 
-Variant = tuple[str, ...]
-Edge = tuple[str | None, str | None]
-"""A directly-follows step; None where cases begin and end."""
+MOST_VALUES: Final = 5
+"""The same of each attribute."""
+
+MODEL_ERROR: Final = 0.5
+"""By how much what a case weighs usually differs between release and log, in deviations of what
+cases of the release differ by: .2 to .5 on eight logs (``benchmarks/accuracy.py``).
+"""
+
+LARGEST: Final = 1e100
+"""Numbers of tables that are read: squares and sums of them stay finite."""
+
+Key = tuple[JsonValue, ...]
+Figure = Literal["cases", "activity", "step", "duration", "wait", "value", "number"]
 
 
 class FigureBounds(Frozen):
-    """What a release has of a ``figure``, and between which numbers the log's own lies at 90 %.
+    """What a release has of a ``figure``, and between which numbers the log's own lies at 90 %: how
+    often an ``activity`` or a ``step`` occurs; the median ``duration`` of cases of two events or
+    more, and ``wait`` between two events, in seconds; the share of a ``value`` in those that an
+    attribute has; the median ``number``.
 
-    ``key``: the activity, or both of a step, None where cases begin and end.
+    ``key``: the activity, or both of a step, None where cases begin and end; the attribute, and the
+    value.
     """
 
-    figure: Literal["cases", "activity", "step"]
-    key: tuple[str | None, ...] = ()
+    figure: Figure
+    key: tuple[JsonValue, ...] = ()
     released: float
     low: float
     high: float
@@ -201,24 +229,8 @@ class FigureBounds(Frozen):
 class _Measured:
     """A noisy number with the variance of its noise."""
 
-    value: float = 0.0
-    variance: float = 0.0
-
-    def __add__(self, other: "_Measured") -> "_Measured":
-        return _Measured(self.value + other.value, self.variance + other.variance)
-
-    def times(self, factor: float) -> "_Measured":
-        return _Measured(self.value * factor, self.variance * factor**2)
-
-    def over(self, other: "_Measured") -> "_Measured":
-        """The ratio of two independent ones, linearised."""
-        ratio = self.value / other.value
-        return _Measured(ratio, (self.variance + ratio**2 * other.variance) / other.value**2)
-
-    def scaled(self, factor: "_Measured") -> "_Measured":
-        """The product with an independent one, linearised."""
-        variance = self.variance * factor.value**2 + max(0.0, self.value) ** 2 * factor.variance
-        return _Measured(self.value * factor.value, variance)
+    value: float
+    variance: float
 
     def within(self) -> tuple[float, float]:
         """Bounds at 90 %; counts are not below 0."""
@@ -226,127 +238,301 @@ class _Measured:
         return max(0.0, self.value - half), max(0.0, self.value + half)
 
 
-def figure_bounds(measurements: pl.DataFrame, released: Histogram) -> tuple[FigureBounds, ...]:
-    """Intervals of 90 % for the number of cases, and for how often the most frequent activities and
-    steps occur, by the noisy tables of a release (``measurements.parquet``): those figures that
-    these tables tell.
+@dataclass(frozen=True, slots=True)
+class _NoisyTable:
+    """Noisy numbers, ``value`` with deviations ``sigma``, by ``keys``."""
 
-    ``released``: how many cases of the release follow each variant. Noise on the tables is normal,
-    and a figure is a weighted sum of them, so redraws of tables that are perturbed again at their
-    noise have this deviation, and none need be drawn (parametric bootstrap; Efron and Tibshirani
-    1993, chapter 6). A case's steps are measured as a vector of norm 1; what one unit of that is
-    in steps is taken from the release, so the model's error in this ratio is left out, as is what
-    the policy leaves out of the log. What coverage comes to is in ``benchmarks/accuracy.py``.
-    """
-    tables: dict[str, list[tuple[tuple[str | None, ...], _Measured]]] = {}
-    for name, key, value, sigma in measurements.iter_rows():
-        if name in (VARIANTS_TABLE, OTHERS_TABLE, LAYERS_TABLE, STEPS_TABLE):
-            cell = (tuple(json.loads(key)), _Measured(value, sigma**2))
-            tables.setdefault(name, []).append(cell)
-    return tuple(_bounds_of(tables, released))
+    keys: tuple[Key, ...]
+    value: Floats
+    sigma: Floats
 
+    @classmethod
+    def of(cls, measurements: pl.DataFrame, name: str) -> "_NoisyTable":
+        """That of a name; raises ValueError for keys that are no lists of texts and numbers, and
+        numbers that are none of cases.
+        """
+        rows = measurements.filter(pl.col("table") == name)
+        keys = tuple(tuple(json.loads(key)) for key in rows["key"])
+        if any(isinstance(part, list | dict) for key in keys for part in key):
+            raise ValueError("a key holds what is neither a text nor a number")
+        value, sigma = rows["value"].to_numpy(), rows["sigma"].to_numpy()
+        if max(np.abs(value).max(initial=0), sigma.max(initial=0)) > LARGEST:
+            raise ValueError("a number is larger than any count")
+        return cls(keys, value, sigma)
 
-def _bounds_of(
-    tables: Mapping[str, Sequence[tuple[tuple[str | None, ...], _Measured]]], released: Histogram
-) -> Iterator[FigureBounds]:
-    variants = [(_variant(key), cell) for key, cell in tables.get(VARIANTS_TABLE, ())]
-    others = tables.get(OTHERS_TABLE)
-    # Of a log that is cut into layers all cases lie in one.
-    parts = [*variants, *others] if others else tables.get(LAYERS_TABLE, ())
-    if parts:
-        cases = sum((cell for _, cell in parts), _Measured())
-        low, high = cases.within()
-        yield FigureBounds(figure="cases", released=sum(released.values()), low=low, high=high)
-    if STEPS_TABLE not in tables:
-        return
-    cells = {(key[0], key[1]): cell for key, cell in tables[STEPS_TABLE]}
-    # Cases of measured variants are known apart from those that were drawn.
-    drawn = Counter(released)
-    drawn.subtract({variant: round(cell.value) for variant, cell in variants})
-    of_drawn = _StepTable.of(+drawn)
-    of_variants = _StepTable.of({variant: 1 for variant, _ in variants})
-    of_release = _StepTable.of(released)
-    counts = of_release.counted()
-    # Norms of drawn cases may differ from real ones: how many cases there are, was measured, too.
-    ends = {edge: 0.5 for edge in cells if None in edge}
-    (_, number), *_ = others or [((), _Measured())]
-    begun = of_drawn.unweighted(ends, _summed(cells, ends))
-    scale = number.over(begun) if min(begun.value, number.value) > 0 else _Measured(1.0)
-    for kind, key, edges in _figures(counts, cells):
-        found = of_drawn.unweighted(edges, _summed(cells, edges)).scaled(scale)
-        once = of_variants.of_edges(edges)[0]
-        for (_, cell), times in zip(variants, once.tolist(), strict=True):
-            found += cell.times(times)
-        low, high = found.within()
-        seen = float(of_release.of_edges(edges)[0] @ of_release.cases)
-        yield FigureBounds(figure=kind, key=key, released=seen, low=low, high=high)
+    def chosen(self, places: Sequence[int]) -> "_NoisyTable":
+        """Some of the rows."""
+        keys = tuple(self.keys[place] for place in places)
+        return _NoisyTable(keys, self.value[places], self.sigma[places])
 
-
-def _summed(cells: Mapping[Edge, _Measured], edges: Mapping[Edge, float]) -> _Measured:
-    parts = (cells[edge].times(part) for edge, part in edges.items() if edge in cells)
-    return sum(parts, _Measured())
+    def total(self, part: Floats) -> _Measured:
+        """The sum, of each key so much."""
+        return _Measured(float(part @ self.value), float(part**2 @ self.sigma**2))
 
 
 @dataclass(frozen=True, slots=True)
-class _StepTable:
-    """The steps of variants: ``own``, those of each; ``cases``: float64, how many follow it."""
+class _Entries:
+    """What released cases have at the keys of a table: in ``row`` at ``key`` (both int64) ``count``
+    of them, which ``weight`` (float64) was measured of; one row a case, or a variant.
+    """
 
-    own: tuple[Counter[Edge], ...]
-    cases: Floats
+    rows: int
+    row: Ints
+    key: Ints
+    count: Floats
+    weight: Floats
 
-    @classmethod
-    def of(cls, variants: Mapping[Variant, int]) -> "_StepTable":
-        own = tuple(Counter(pairwise((None, *each, None)) if each else ()) for each in variants)
-        return cls(own, np.array(list(variants.values()), np.float64))
+    def counted(self, part: Floats) -> Floats:
+        """How many each row has: shape (rows,)."""
+        return _summed(self.row, self.count * part[self.key], self.rows)
 
-    def counted(self) -> Counter[Edge]:
-        """How often each step occurs."""
-        found = Counter[Edge]()
-        for own, cases in zip(self.own, self.cases.tolist(), strict=True):
-            for edge, count in own.items():
-                found[edge] += count * int(cases)
-        return found
-
-    def of_edges(self, edges: Mapping[Edge, float]) -> tuple[Floats, Floats]:
-        """How often any of ``edges`` occurs in a case of each variant, and what that comes to where
-        its steps are a vector of norm 1.
+    def total(self, table: _NoisyTable, part: Floats, cases: Floats | None = None) -> _Measured:
+        """How many the log has, by what was measured: a unit of it is taken to be as many as in the
+        released ``cases`` (of each row; None: one), give or take what two samples of as many differ
+        by, and the model's error (linearised).
         """
-        count = np.array(
-            [sum(own[edge] * part for edge, part in edges.items()) for own in self.own], np.float64
-        )
-        norm = [math.sqrt(sum(times**2 for times in own.values())) for own in self.own]
-        return count, count / np.maximum(norm, 1.0)
-
-    def unweighted(self, edges: Mapping[Edge, float], measured: _Measured) -> _Measured:
-        """How often ``edges`` occur, by what was measured of vectors of norm 1: a unit of that is
-        taken to be as many steps as in the drawn cases, give or take what two samples of as many
-        cases differ by (linearised).
-        """
-        count, weight = self.of_edges(edges)
-        in_all = float(weight @ self.cases)
+        count = self.counted(part)
+        weight = _summed(self.row, self.weight * part[self.key], self.rows)
+        times = np.ones(self.rows) if cases is None else cases
+        measured = table.total(part)
+        in_all = float(weight @ times)
         if in_all <= 0:
             return _Measured(0.0, measured.variance)
-        ratio = float(count @ self.cases) / in_all
-        apart = float((count - ratio * weight) ** 2 @ self.cases) / in_all**2
-        value = max(0.0, measured.value)
-        return _Measured(measured.value * ratio, measured.variance * ratio**2 + value**2 * apart)
+        ratio = float(count @ times) / in_all
+        apart = float((count - ratio * weight) ** 2 @ times) / in_all**2
+        each = np.divide(count, weight, out=np.zeros_like(count), where=weight > 0)
+        spread = float((each - ratio) ** 2 * weight @ times) / in_all
+        error = max(0.0, measured.value) ** 2 * (apart + MODEL_ERROR**2 * spread)
+        return _Measured(measured.value * ratio, measured.variance * ratio**2 + error)
 
 
-def _figures(
-    counts: Mapping[Edge, int], cells: Mapping[Edge, _Measured]
-) -> Iterator[tuple[Literal["activity", "step"], tuple[str | None, ...], dict[Edge, float]]]:
-    """The figures, each with the parts of steps that add up to it."""
-    often = Counter[str]()
-    for (first, _), count in counts.items():
-        if first is not None:
-            often[first] += count
-    for activity, _ in often.most_common(MOST_FIGURES):
+def figure_bounds(
+    measurements: pl.DataFrame,
+    released: Histogram,
+    sample: EventLog | None = None,
+    grid: float = 0.0,
+) -> tuple[FigureBounds, ...]:
+    """Intervals of 90 % for the log's own figures, by the noisy tables of a release
+    (``measurements.parquet``): those figures that these tables tell. The log is meant with the
+    activities that the release has, others left out.
+
+    ``released``: how many cases of the release follow each variant; ``sample``: cases of it with
+    all else, times on a ``grid`` of so many seconds. Noise on the tables is normal, and a figure
+    is a weighted sum of them, so redraws of tables that are perturbed again at their noise have
+    this deviation, and none need be drawn (parametric bootstrap; Efron and Tibshirani 1993,
+    chapter 6). What a case contributes was measured as a vector of norm 1; what one unit of that
+    is, is taken from the release with ``MODEL_ERROR``. Raises ValueError for tables of another
+    form. What coverage comes to is in ``benchmarks/accuracy.py``.
+    """
+    found = list(_of_flow(measurements, released))
+    if sample is not None and TIMESTAMP in sample.events.columns:
+        # Both ends of a span were put on the grid, to the nearest point: it moved by less than one.
+        found += (
+            span.model_copy(update={"low": max(0.0, span.low - grid), "high": span.high + grid})
+            for span in _of_times(measurements, sample)
+        )
+    if sample is not None:
+        found += _of_values(measurements, sample)
+    return tuple(found)
+
+
+def _of_flow(measurements: pl.DataFrame, released: Histogram) -> Iterator[FigureBounds]:
+    names = (VARIANTS_TABLE, OTHERS_TABLE, LAYERS_TABLE, STEPS_TABLE)
+    known, others, layers, steps = (_NoisyTable.of(measurements, name) for name in names)
+    # Of a log that is cut into layers all cases lie in one.
+    if others.keys or layers.keys:
+        parts = (known, others) if others.keys else (layers,)
+        value = sum(float(part.value.sum()) for part in parts)
+        variance = sum(float(part.sigma @ part.sigma) for part in parts)
+        low, high = _Measured(value, variance).within()
+        yield FigureBounds(figure="cases", released=sum(released.values()), low=low, high=high)
+    if not steps.keys:
+        return
+    variants = dict.fromkeys([*(tuple(map(str, key)) for key in known.keys), *released])
+    own = [Counter(pairwise((None, *each, None)) if each else ()) for each in variants]
+    place = {key: number for number, key in enumerate(steps.keys)}
+    entries = [
+        (row, place[edge], count, count / math.sqrt(sum(times**2 for times in each.values())))
+        for row, each in enumerate(own)
+        for edge, count in each.items()
+        if edge in place
+    ]
+    row, key, count, weight = np.array(entries, np.float64).reshape(-1, 4).T
+    table = _Entries(len(own), row.astype(np.int64), key.astype(np.int64), count, weight)
+    cases = np.array([released.get(each, 0) for each in variants], np.float64)
+    # Cases of measured variants are known apart from those that were drawn.
+    drawn = cases.copy()
+    drawn[: len(known.keys)] -= np.rint(known.value)
+    drawn = np.maximum(drawn, 0.0)
+    often = table.count * cases[table.row]
+    for kind, named, part in _flow_figures(steps, _summed(table.key, often, len(place))):
+        once = table.counted(part)
+        rest = table.total(steps, part, drawn)
+        certain = known.total(once[: len(known.keys)])
+        both = _Measured(rest.value + certain.value, rest.variance + certain.variance)
+        low, high = both.within()
+        seen = float(once @ cases)
+        yield FigureBounds(figure=kind, key=named, released=seen, low=low, high=high)
+
+
+def _flow_figures(steps: _NoisyTable, often: Floats) -> Iterator[tuple[Figure, Key, Floats]]:
+    """The figures of steps that occur ``often`` in the release, each with the part that every step
+    has in it.
+    """
+    counts = Counter[JsonValue]()
+    for (first, _), count in zip(steps.keys, often.tolist(), strict=True):
+        if first is not None and count:
+            counts[first] += count
+    for activity, _ in counts.most_common(MOST_FIGURES):
         # Each event has a step to it and one from it: their mean has less noise than either.
-        parts = {edge: 0.5 * edge.count(activity) for edge in cells if activity in edge}
-        yield "activity", (activity,), parts
-    for edge, _ in Counter(counts).most_common(MOST_FIGURES):
-        yield "step", edge, {edge: 1.0}
+        yield "activity", (activity,), np.array([key.count(activity) / 2 for key in steps.keys])
+    for place in np.argsort(-often, kind="stable")[:MOST_FIGURES].tolist():
+        if often[place]:
+            yield "step", steps.keys[place], np.eye(1, len(often), place)[0]
 
 
-def _variant(key: Sequence[str | None]) -> Variant:
-    return tuple(label for label in key if label is not None)
+def _of_times(measurements: pl.DataFrame, sample: EventLog) -> Iterator[FigureBounds]:
+    places, waits = Timed(sample).gaps()
+    case = sample.case_of[places]
+    several = np.unique(case)
+    durations = _summed(case, waits, sample.case_count)[several]
+    # A case counts in three tables of durations alike.
+    yield from _of_spans("duration", DURATIONS_TABLE, measurements, several, durations, 3**-0.5)
+    yield from _of_spans("wait", WAITS_TABLE, measurements, case, waits, 1.0)
+
+
+def _of_spans(
+    figure: Figure, name: str, measurements: pl.DataFrame, case: Ints, seconds: Floats, norm: float
+) -> Iterator[FigureBounds]:
+    """``seconds`` of each ``case``, whose vector in the table has this norm."""
+    table = _NoisyTable.of(measurements, name)
+    # Of all cases; other rows are of an activity.
+    table = table.chosen([place for place, key in enumerate(table.keys) if len(key) == 2])
+    if not table.keys or not len(seconds):
+        return
+    bounds, kind = _bins_of(table, 0)
+    # What a case has in a bin is one entry.
+    code = case * len(bounds) + _place(seconds, bounds)
+    once, times = np.unique(code, return_counts=True)
+    row, place = np.divmod(once, len(bounds))
+    count = times.astype(np.float64)
+    weight = norm * count / np.sqrt(_summed(row, count**2, int(row.max()) + 1))[row]
+    entries = _Entries(int(row.max()) + 1, row, np.argsort(kind)[place], count, weight)
+    low, high = _median(table, entries, kind, bounds)
+    yield FigureBounds(figure=figure, released=float(np.median(seconds)), low=low, high=high)
+
+
+def _of_values(measurements: pl.DataFrame, sample: EventLog) -> Iterator[FigureBounds]:
+    every = _NoisyTable.of(measurements, VALUES_TABLE)
+    by_name: dict[JsonValue, list[int]] = {}
+    for place, key in enumerate(every.keys):
+        # The attribute, the activity, and the value, or both ends of its bin.
+        if len(key) in (3, 4) and key[0] in sample.columns:
+            by_name.setdefault(key[0], []).append(place)
+    for name, places in by_name.items():
+        yield from _of_attribute(str(name), every.chosen(places), sample)
+
+
+def _of_attribute(name: str, table: _NoisyTable, sample: EventLog) -> Iterator[FigureBounds]:
+    is_of_cases = name in sample.cases.columns
+    values = values_of(sample.cases if is_of_cases else sample.events, name)
+    case = np.arange(sample.case_count) if is_of_cases else sample.case_of
+    activity = sample.events[ACTIVITY].cast(pl.String)
+    group = pl.Series([None] * len(case), dtype=pl.String) if is_of_cases else activity
+    is_binned = len(table.keys[0]) == 4
+    kinds = {
+        name: number for number, name in enumerate(dict.fromkeys(key[2] for key in table.keys))
+    }
+    if not is_binned:
+        kind = np.array([kinds[key[2]] for key in table.keys])
+        own = np.array([kinds.get(value, -1) for value in values.to_list()])
+    elif values.dtype.is_numeric():
+        bounds, kind = _bins_of(table, 2)
+        own = _place(values.fill_null(0).to_numpy(), bounds)
+    else:
+        # Released in other words than it was measured in.
+        return
+    cells = zip(table.keys, kind.tolist(), strict=True)
+    place_of = {(key[1], of): place for place, (key, of) in enumerate(cells)}
+    place = np.array([place_of.get(each, -1) for each in zip(group, own.tolist(), strict=True)])
+    # An event weighs the less, the more of its activity the case has, and the more events at all:
+    # where a vector was clipped is not known, so that every one is taken to be.
+    alike = pl.DataFrame({"case": case, "group": group}).select(pl.len().over("case", "group"))
+    weight = (alike.to_series().to_numpy() * np.diff(sample.offsets)[case]) ** -0.5
+    known = np.flatnonzero((place >= 0) & values.is_not_null().to_numpy())
+    if not len(known):
+        return
+    row, at = case[known], place[known]
+    entries = _Entries(sample.case_count, row, at, np.ones(len(known)), weight[known])
+    if is_binned:
+        low, high = _median(table, entries, kind, bounds)
+        median = float(np.median(values.to_numpy()[known]))
+        yield FigureBounds(figure="number", key=(name,), released=median, low=low, high=high)
+        return
+    often = np.bincount(kind[at], minlength=len(kinds))
+    names = list(kinds)
+    for of in np.argsort(-often, kind="stable")[:MOST_VALUES].tolist():
+        if often[of]:
+            low, high = _share(table, entries, kind == of)
+            seen = float(often[of]) / len(known)
+            yield FigureBounds(
+                figure="value", key=(name, names[of]), released=seen, low=low, high=high
+            )
+
+
+def _summed(place: Ints, weight: Floats, size: int) -> Floats:
+    """The sum of weights at each place: shape (size,)."""
+    return np.bincount(place, weight, size).astype(np.float64)
+
+
+def _bins_of(table: _NoisyTable, place: int) -> tuple[Floats, Ints]:
+    """The distinct bins that keys name at ``place`` and behind, ascending: where each begins and
+    ends, shape (bins, 2); and which of them each key has.
+    """
+    ends = np.array([key[place : place + 2] for key in table.keys], np.float64)
+    bounds, kind = np.unique(ends, axis=0, return_inverse=True)
+    return bounds, kind.reshape(-1)
+
+
+def _place(numbers: Floats, bounds: Floats) -> Ints:
+    """The bin of each number; those outside count at the edge. One that begins and ends at a number
+    holds that alone.
+    """
+    begins, ends = bounds.T
+    behind = np.where(ends > begins, ends, np.nextafter(ends, np.inf))
+    return np.minimum(np.searchsorted(behind, numbers, side="right"), len(bounds) - 1)
+
+
+def _halves(table: _NoisyTable, entries: _Entries, part: Bools) -> tuple[_Measured, _Measured]:
+    """What keys of ``part`` come to, and all others."""
+    chosen = part.astype(np.float64)
+    return entries.total(table, chosen), entries.total(table, 1 - chosen)
+
+
+def _share(table: _NoisyTable, entries: _Entries, part: Bools) -> tuple[float, float]:
+    """Bounds of the share that keys of ``part`` have, linearised."""
+    own, rest = _halves(table, entries, part)
+    in_all = own.value + rest.value
+    if in_all <= 0:
+        return 0.0, 1.0
+    share = min(1.0, max(0.0, own.value / in_all))
+    variance = ((1 - share) ** 2 * own.variance + share**2 * rest.variance) / in_all**2
+    low, high = _Measured(share, variance).within()
+    return min(low, 1.0), min(high, 1.0)
+
+
+def _median(
+    table: _NoisyTable, entries: _Entries, kind: Ints, bounds: Floats
+) -> tuple[float, float]:
+    """Between which of ``bounds`` the median lies, in whole bins: where noise does not say that
+    more lies on one side than on the other (an interval by inverted tests).
+    """
+    low, high = 0, len(bounds) - 1
+    for last in range(len(bounds) - 1):
+        below, above = _halves(table, entries, kind <= last)
+        more = below.value - above.value
+        apart = NORMAL_90 * math.sqrt(below.variance + above.variance)
+        if more < -apart and low == last:
+            low = last + 1
+        high = min(high, last) if more > apart else len(bounds) - 1
+    return float(bounds[low, 0]), float(bounds[high, 1])

@@ -181,7 +181,7 @@ def compare_whole_logs(
     source, release = with_activity(source), with_activity(release)
     found: dict[str, Any] = {}
     if times and all(TIMESTAMP in log.events.columns for log in (source, release)):
-        found |= _figures_of_times(_Timed(source), _Timed(release), clock)
+        found |= _figures_of_times(Timed(source), Timed(release), clock)
     columns = [coded(source, release, name, (ranges or {}).get(name)) for name in attributes]
     usable = [column for column in columns if isinstance(column, CodedAttribute)]
     found |= attribute_figures(source, release, usable)
@@ -189,7 +189,7 @@ def compare_whole_logs(
     return WholeLogUtility(**found, notes=tuple(notes))
 
 
-class _Timed:
+class Timed:
     """The events of a log that have a time: ``stamps`` (microseconds since 1970) and ``case``,
     int64, and the log's labels.
     """
@@ -224,8 +224,8 @@ class _Timed:
 
 
 def _figures_of_times(
-    source: _Timed,
-    release: _Timed,
+    source: Timed,
+    release: Timed,
     clock: WeekClock,
 ) -> dict[str, Any]:
     codes, labels = joint_codes(source.labels, release.labels)
@@ -263,12 +263,12 @@ def time_curves(
     """
     if any(TIMESTAMP not in log.events.columns for log in (source, release)):
         return ()
-    return _curves(_Timed(with_activity(source)), _Timed(with_activity(release)), clock)
+    return _curves(Timed(with_activity(source)), Timed(with_activity(release)), clock)
 
 
 def _curves(
-    source: _Timed,
-    release: _Timed,
+    source: Timed,
+    release: Timed,
     clock: WeekClock,
 ) -> tuple[ShareCurve, ...]:
     slots = [clock.slots_of(side.stamps) for side in (source, release)]

@@ -6,6 +6,7 @@ checkout writes it again.
 """
 
 import json
+import math
 import platform
 import re
 from collections import Counter
@@ -15,9 +16,9 @@ from datetime import datetime
 from functools import partial
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import AwareDatetime, JsonValue, TypeAdapter
+from pydantic import AwareDatetime, Field, JsonValue, TypeAdapter
 
 from cloakwork.base.errors import CloakworkError, LedgerError, VerificationFailed
 from cloakwork.base.facts import Unit, unit_name
@@ -377,16 +378,24 @@ NO_BOUNDS: Final = (
     "How accurate the release is cannot be said without the raw log: differential privacy does not "
     "cover all of it, or its noisy tables are not there."
 )
+MOST_SAMPLED: Final = 20_000
 NOTHING_TOLD: Final = "Its noisy tables hold none of the figures that are given an interval."
+
+
+NO_DURATIONS: Final = (
+    "Durations have no interval: they were drawn by a regression, whose noisy sums are no table of "
+    "durations."
+)
 
 
 class ReleasedAccuracy(Frozen):
     """Between which numbers the log's own figures lie, at 90 %, by the noisy tables of the release
-    alone; ``refused``: in one line why nothing is said.
+    alone; ``refused``: in one line why nothing is said, ``without``: of what nothing is, and why.
     """
 
     figures: tuple[FigureBounds, ...] = ()
     refused: str | None = None
+    without: Annotated[str | None, Field(exclude_if=lambda text: text is None)] = None
 
 
 def released_accuracy(folder: Path, statement: Statement, plan: Plan) -> ReleasedAccuracy | None:
@@ -403,16 +412,30 @@ def released_accuracy(folder: Path, statement: Statement, plan: Plan) -> Release
     if any(each.is_symlink() or not each.is_file() for each in (file, *signed.files)):
         return None
     variants = Counter[tuple[str, ...]]()
+    timeless = TIMESTAMPS not in plan.released
     try:
-        for each in signed.files:
+        first, *others = signed.files
+        log = read_log(first, timeless=timeless)
+        variants += histogram(log)
+        for each in others:
             variants += histogram(read_log(each, timeless=True, keep=_STANDARD.__contains__))
-        figures = figure_bounds(read_measurements(file), variants)
+        # Of times and values some cases are enough.
+        sample = log.slice_cases(0, min(log.case_count, MOST_SAMPLED))
+        grid = plan.facts.grid.total_seconds()
+        figures = figure_bounds(read_measurements(file), variants, sample, grid)
     except CloakworkError:
         return None
-    # Keys that this version does not know are no figures.
-    except (ValueError, TypeError, LookupError):
+    # Tables that this version does not know, or whose numbers have no bounds, are no figures.
+    except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError):
         figures = ()
-    return ReleasedAccuracy(figures=figures, refused=None if figures else NOTHING_TOLD)
+    if not all(math.isfinite(each.high) and math.isfinite(each.low) for each in figures):
+        figures = ()
+    kinds = {each.figure for each in figures}
+    return ReleasedAccuracy(
+        figures=figures,
+        refused=None if figures else NOTHING_TOLD,
+        without=NO_DURATIONS if "wait" in kinds and "duration" not in kinds else None,
+    )
 
 
 def released_pictures(folder: Path, statement: Statement, plan: Plan) -> ReleasedPictures | None:

@@ -111,8 +111,8 @@ class TableLayout:
 
     def spelled(self, codes: Ints) -> list[tuple[JsonValue, ...]]:
         """Keys of values as the attribute, the activity (None where it is of cases), and the value
-        or the place of its bin; of cases with an activity, and last of all, as that. Others, which
-        mechanisms alone go by, as their number.
+        or both ends of its bin (days or seconds since 1970, of dates and times); of cases with an
+        activity, and last of all, as that. Others, which mechanisms alone go by, as their number.
         """
         keys = self._keys
         return [keys.get(code, (code,)) for code in codes.tolist()]
@@ -134,9 +134,9 @@ class TableLayout:
         keys = dict(enumerate(names, self.masses))
         for place, attribute in enumerate(self.attributes):
             groups = (None,) if attribute.is_of_cases else self.labels
-            values = attribute.domain if attribute.bins is None else None
-            listed: Sequence[JsonValue] = values or range(attribute.size)
-            rows = ((attribute.name, group, value) for group in groups for value in listed)
+            bins = attribute.bins
+            values = [(value,) for value in attribute.domain or ()] if bins is None else bins.ends
+            rows = ((attribute.name, group, *value) for group in groups for value in values)
             keys.update(enumerate(rows, self.values(place)))
         return keys
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 from typing import Annotated, Final
 
 import numpy as np
@@ -160,6 +161,12 @@ class Bins:
     def count(self) -> int:
         """How many bins there are."""
         return len(self.edges) - 1 + self.zero
+
+    @property
+    def ends(self) -> list[tuple[float, float]]:
+        """Where each bin begins and ends; that of 0 alone does both there."""
+        zero = [(0.0, 0.0)] if self.zero else []
+        return [*zero, *pairwise(self.edges.tolist())]
 
     def of(self, numbers: Floats) -> Ints:
         """The bin of each number, clamped to the range: int64."""
