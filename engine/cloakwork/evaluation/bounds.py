@@ -265,6 +265,18 @@ class _NoisyTable:
         keys = tuple(self.keys[place] for place in places)
         return _NoisyTable(keys, self.value[places], self.sigma[places])
 
+    def unselected(self) -> "_NoisyTable":
+        """Less what noise added, on average, to numbers that are told since they pass a threshold,
+        about their least: the mean of a normal cut off there.
+        """
+        from scipy.special import ndtr  # scipy loads where it is used
+
+        if not self.keys:
+            return self
+        above = (self.value - self.value.min()) / self.sigma
+        added = self.sigma * np.exp(-(above**2) / 2) / (math.sqrt(2 * math.pi) * ndtr(above))
+        return _NoisyTable(self.keys, self.value - added, self.sigma)
+
     def total(self, part: Floats) -> _Measured:
         """The sum, of each key so much."""
         return _Measured(float(part @ self.value), float(part**2 @ self.sigma**2))
@@ -339,6 +351,8 @@ def figure_bounds(
 def _of_flow(measurements: pl.DataFrame, released: Histogram) -> Iterator[FigureBounds]:
     names = (VARIANTS_TABLE, OTHERS_TABLE, LAYERS_TABLE, STEPS_TABLE)
     known, others, layers, steps = (_NoisyTable.of(measurements, name) for name in names)
+    counted = np.rint(known.value)
+    known = known.unselected()
     # Of a log that is cut into layers all cases lie in one.
     if others.keys or layers.keys:
         parts = (known, others) if others.keys else (layers,)
@@ -362,7 +376,7 @@ def _of_flow(measurements: pl.DataFrame, released: Histogram) -> Iterator[Figure
     cases = np.array([released.get(each, 0) for each in variants], np.float64)
     # Cases of measured variants are known apart from those that were drawn.
     drawn = cases.copy()
-    drawn[: len(known.keys)] -= np.rint(known.value)
+    drawn[: len(known.keys)] -= counted
     drawn = np.maximum(drawn, 0.0)
     often = table.count * cases[table.row]
     for kind, named, part in _flow_figures(steps, _summed(table.key, often, len(place))):
