@@ -136,6 +136,18 @@ def cloakwork(capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
 
 
 @pytest.fixture
+def few_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Searches over what noise has passed take few turns: no matter of privacy, nor of what a
+    release keeps to, but of how like the log it is, and of time.
+    """
+    from cloakwork.mechanisms.timestamps import hours
+    from cloakwork.mechanisms.variants import chain
+
+    monkeypatch.setattr(hours, "TURNS", 9)
+    monkeypatch.setattr(chain, "_ROUNDS", 10)
+
+
+@pytest.fixture
 def ledger(tmp_path: Path) -> str:
     """The URL of a fresh ledger."""
     return f"sqlite:///{tmp_path / 'ledger.db'}"

@@ -57,6 +57,7 @@ from conftest import in_long_form
 from contracts.sample_logs import RESOURCE
 from extras.networks.small_networks import few_chains
 
+pytestmark = pytest.mark.usefixtures("few_turns")
 long_form = pytest.mark.skipif(not in_long_form(True), reason="another size: CLOAKWORK_RUNS=1")
 """Of mechanisms of the extras that are under the contract once more below."""
 

@@ -36,7 +36,6 @@ from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.base import Refusal
 from cloakwork.mechanisms.registry import catalogue
-from cloakwork.mechanisms.variants import chain
 from cloakwork.noise import reproducible
 from cloakwork.testing import Prepared, prepare
 from conftest import in_long_form
@@ -103,13 +102,11 @@ EXTRAS |= {"variants/travag", "variants/ddpm", "dfg/laplace"}
 
 
 @pytest.fixture(autouse=True)
-def _fewer_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fit of variants/markov sees noisy counts only, and so do the draws of variants/ddpm: what
-    they do with them is no matter of privacy, but of time. Nor is how surely the pair at the
-    threshold lies there.
+def _fewer_rounds(few_turns: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The draws of variants/ddpm see noise only: what they do is no matter of privacy, but of time.
+    Nor is how surely the pair at the threshold lies there.
     """
     monkeypatch.setattr("cloakwork.evaluation.pairs._TRIALS", 5)
-    monkeypatch.setattr(chain, "_ROUNDS", 10)
     monkeypatch.setattr("cloakwork_extras.networks.ddpm_network.CHAINS", 16)
 
 
