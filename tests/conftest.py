@@ -148,6 +148,16 @@ def few_turns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def few_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A release's internal report looks for fewer cases in it: how many are found is no matter of
+    what is released, and takes most of the time of a release.
+    """
+    from cloakwork.evaluation import utility
+
+    monkeypatch.setattr(utility, "ATTACKED", 12)
+
+
+@pytest.fixture
 def ledger(tmp_path: Path) -> str:
     """The URL of a fresh ledger."""
     return f"sqlite:///{tmp_path / 'ledger.db'}"

@@ -12,6 +12,8 @@ import yaml
 from cloakwork.log.formats import read_log
 from conftest import EXAMPLES, ROOT
 
+pytestmark = pytest.mark.usefixtures("few_looked_for")
+
 TABLE, LOG = EXAMPLES / "hospital.csv.gz", EXAMPLES / "hospital.xes.gz"
 GOALS = {
     "a case's number": [{"kind": "t-closeness", "t": 0.05, "attribute": "case:age"}],

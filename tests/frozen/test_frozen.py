@@ -9,6 +9,8 @@ from conftest import in_long_form
 from frozen.cells import MechanismCell, PolicyCell, all_cells, digest
 from frozen.regenerate import FILE
 
+pytestmark = pytest.mark.usefixtures("few_looked_for")
+
 KEPT = json.loads(FILE.read_text("utf-8"))
 LONG_SEARCH = "kanon-case-dp-timestamps on receipt.xes.gz"
 """A solver works twelve seconds on it; the policy's other logs, and the log's other policies, are

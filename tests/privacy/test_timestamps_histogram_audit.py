@@ -33,6 +33,8 @@ from cloakwork.run.steps import GrantedStep
 from cloakwork.testing.contract_logs import log_of
 from privacy.sources import seeded_audit
 
+pytestmark = pytest.mark.usefixtures("few_turns")
+
 WINDOW = Window(start=UNIX_EPOCH, end=UNIX_EPOCH + timedelta(days=400))
 FACTS = Facts(window=WINDOW)
 

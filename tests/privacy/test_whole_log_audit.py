@@ -30,6 +30,8 @@ from cloakwork.testing.contract_logs import BEGIN, log_of
 from plan.conftest import policy_of
 from privacy.sources import seeded_audit
 
+pytestmark = pytest.mark.usefixtures("few_turns")
+
 LONG = "CLOAKWORK_RUNS" in os.environ
 long_form = pytest.mark.skipif(not LONG, reason="an audit of half a minute: CLOAKWORK_RUNS=1")
 

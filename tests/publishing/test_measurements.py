@@ -35,6 +35,8 @@ from cloakwork.run.run import Run
 from kernel.asking import Open
 from kernel.small import measured
 
+pytestmark = pytest.mark.usefixtures("few_looked_for")
+
 ROOT = Path(__file__).parents[2]
 HOSPITAL = ROOT / "examples/logs/hospital.xes.gz"
 

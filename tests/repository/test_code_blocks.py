@@ -28,6 +28,8 @@ from conftest import Said
 from repository.checkout import ROOT, environment
 from repository.pages import RUN, SHOWN, Block, blocks_of, indented, stories_of
 
+pytestmark = pytest.mark.usefixtures("few_looked_for")
+
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LONG = "CLOAKWORK_RUNS" in os.environ
 NOT_RUN = {

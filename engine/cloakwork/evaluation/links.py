@@ -75,12 +75,12 @@ class Scales(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """How far the times of some cases lie from those of one: the number of times compared, and for
-    each case the summed distances, the distance of the first, and the summed distances of the gaps,
-    in microseconds.
+    """How far the times of some cases lie from those of one: the number of times compared (of each
+    case, where these differ), and for each case the summed distances, the distance of the first,
+    and the summed distances of the gaps, in microseconds.
     """
 
-    times: int
+    times: int | Ints
     apart: Floats
     first: Floats
     gaps: Floats
@@ -97,13 +97,12 @@ class Moved(NamedTuple):
 
     def log_likelihood(self, scales: Scales, span: float) -> Floats:
         """The logarithm of how likely each case is, beside times that lie anywhere in ``span``."""
-        if not self.times:
-            return np.zeros(len(self.apart))
         # The Laplace density of each time, over the even one of a time anywhere in the span.
-        norm = np.log(span / (2 * scales.start))
+        start = np.log(span / (2 * scales.start))
         if scales.gap is None:
-            return np.asarray(self.times * norm - self.apart / scales.start)
-        norm += (self.times - 1) * np.log(span / (2 * scales.gap))
+            return np.asarray(self.times * start - self.apart / scales.start)
+        gaps = np.maximum(self.times - 1, 0) * np.log(span / (2 * scales.gap))
+        norm = np.minimum(self.times, 1) * start + gaps
         return np.asarray(norm - self.first / scales.start - self.gaps / scales.gap)
 
 
@@ -362,16 +361,29 @@ class Links:
         return [self.candidates(int(case)) for case in chosen]
 
     def _most_likely(self, sample: Sequence[Sequence[PossibleCases]]) -> Scales:
+        # All pairs at once: one by one they would be asked about at each of some 200 scales.
+        possible = [
+            [(each, each.moved) for each in found if each.moved is not None] for found in sample
+        ]
+        sizes = [sum(len(each.cases) for each, _ in found) for found in possible if found]
+        if not sizes:
+            return Scales(_SCALES[0])
+        flat = [pair for found in possible for pair in found]
+        cases = [len(each.cases) for each, _ in flat]
+        prior = np.repeat([each.prior for each, _ in flat], cases)
+        times = np.repeat([moved.times for _, moved in flat], cases)
+        apart, first, gaps = (
+            np.concatenate([getattr(moved, name) for _, moved in flat])
+            for name in ("apart", "first", "gaps")
+        )
+        moved = Moved(times, apart, first, gaps)
+        offsets = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+
         def likelihood(scales: Scales) -> float:
-            total = 0.0
-            for found in filter(None, sample):
-                weights = [
-                    each.prior + each.moved.log_likelihood(scales, self._span)
-                    for each in found
-                    if each.moved is not None
-                ]
-                total += _log_of_sum(np.concatenate(weights))
-            return total
+            weights = prior + moved.log_likelihood(scales, self._span)
+            highest = np.maximum.reduceat(weights, offsets)
+            sums = np.add.reduceat(np.exp(weights - np.repeat(highest, sizes)), offsets)
+            return float((highest + np.log(sums)).sum())
 
         # One scale for all times; then one for starts and one for gaps, in turns.
         of_times = max((Scales(scale) for scale in _SCALES), key=likelihood)
