@@ -306,10 +306,10 @@ def test_answers_become_the_policy(tmp_path):
         ("values: {kind: {}}", "'kind': {} is no answer"),
         ("public: {x: y}", "public is a list"),
         ("public: none.csv:code", "none.csv: no such file"),
-        ("- x", "must be a mapping"),
+        ("- x", "holds no answers"),
         ("a: &a [*a]", "answers.yaml"),
         ("purpose: !!python/object:os.system x", "answers.yaml"),
-        ("", "is empty"),
+        ("", "holds no answers"),
     ],
 )
 def test_answers_that_are_none(answers, fault, tmp_path):
@@ -391,3 +391,54 @@ def test_what_cannot_be_answered_for_is_named_with_its_place(said, change, fault
     text = EDITED.replace(*change) if change[0] else EDITED
     with pytest.raises(PolicyError, match=fault):
         answered(text, "p.yaml", said, base=Path(), confirmed_by=None)
+
+
+ONE_LINE = EDITED.replace(
+    """  guarantees:
+    - over: [ control-flow ]   # all
+      kind: differential-privacy
+      epsilon: 2.0
+      delta: 1.0e-6
+""",
+    """  guarantees: [{kind: differential-privacy, epsilon: 2.0, delta: 1.0e-6, neighbours: bounded,
+    over: [timestamps]}, {kind: k-anonymity, k: 5, over: [control-flow], scope: variants}]
+""",
+)
+
+
+def test_the_guarantee_under_noise_is_widened_and_no_other():
+    """Wherever lists stand, also in comments; found by an attacker."""
+    for text in (ONE_LINE, EDITED.replace("# all", "# was over: [timestamps]")):
+        _, policy = answered(text, "p.yaml", {"age": "0..9"}, base=Path(), confirmed_by=None)
+        for goal in policy.goals():
+            assert ("age" in goal.over) == (goal.kind == "differential-privacy")
+
+
+@pytest.mark.parametrize(
+    ("said", "change"),
+    [
+        ({"age": [None]}, ("", "")),
+        ({"age": [["x"]]}, ("", "")),
+        ({"it's": "0..lots"}, ("which values are there?", "which two numbers can it not leave?")),
+        ({"it's": "x"}, ("role: sensitive}   # mine", "role: identifier}   # mine")),
+        ({"age": "0..9"}, ("purpose: test", 'purpose: "a\u2028b"')),
+    ],
+)
+def test_nothing_else_is_changed_by_an_answer(said, change):
+    """What cannot be answered alone is refused."""
+    text = EDITED.replace(*change)
+    with pytest.raises(PolicyError):
+        answered(text, "p.yaml", said, base=Path(), confirmed_by=None)
+
+
+def test_a_name_that_reads_like_a_question_stays(tmp_path):
+    """What is left out is said in the comment alone."""
+    text = EDITED.replace("'it''s'", '"case:x; asked: y"')
+    said = {"case:x; asked: y": "drop"}
+    made, policy = answered(text, "p.yaml", said, base=Path(), confirmed_by=None)
+    assert "case:x; asked: y" in policy.spec.attributes and not asked_in(made)
+    listed = EDITED.replace("[ control-flow ]", '[ control-flow, "case:u]i" ]').replace(
+        "    age:", '    "case:u]i": {role: sensitive, domain: [a]}\n    age:'
+    )
+    _, policy = answered(listed, "p.yaml", {"age": "0..9"}, base=Path(), confirmed_by=None)
+    assert set(policy.goals()[0].over) == {"control-flow", "case:u]i", "age"}

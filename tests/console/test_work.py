@@ -134,6 +134,12 @@ def test_a_plan_is_saved_opened_compared_and_applied(visitor, folder, cloakwork)
         assert found.code != 0 and why in found.err.splitlines()[-1]
         assert not (folder / "never").exists()
     assert cloakwork("policy", "diff", folder / "mine.json", folder / POLICY).code == 0
+    # A file that a plan names is no policy: nothing of it is shown.
+    (folder / "secret.yaml").write_text("apiVersion: cloakwork/v1\nHIDDEN: value\n")
+    named = (folder / "mine.json").read_text().replace(f'"{POLICY}"', '"secret.yaml"')
+    (folder / "named.json").write_text(named)
+    found = cloakwork("plan", folder / "named.json", folder / LOG)
+    assert found.code != 0 and "has changed" in found.err and "HIDDEN" not in found.err
     for name, words in (("../mine.json", "is no path inside"), ("no.json", "no such file")):
         assert words in html.unescape(visitor.send("/plan", policy=name, log=LOG).text)
 

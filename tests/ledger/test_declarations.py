@@ -80,10 +80,28 @@ def test_only_what_was_spent_of_is_bound_for_good(ledger: Ledger) -> None:
     with pytest.raises(PlanImpossible, match="never raised"):
         declare(ledger, totals={"metric": Cost(epsilon=9.0)}, amend=True, sign=lambda _: {})
     assert ledger.declaration("claims").totals["metric"] == Cost(epsilon=3.0)
+    # The unit's total stands for single values, of which nothing was spent; for times it does not.
+    assert declare(ledger, totals={"unit": Cost(epsilon=5.0)}, amend=True, sign=lambda _: {})
     # An amendment that is filed by hand after something was spent counts for nothing.
     forged = {"totals": {"metric": {"epsilon": "9.0", "delta": "0.0"}}, "owner": "Claims office"}
     ledger.record_event("dataset-declared", "claims", forged)
     assert ledger.declaration("claims").totals["metric"] == Cost(epsilon=3.0)
+
+
+def test_a_total_that_stands_for_what_was_spent_is_never_raised(ledger: Ledger) -> None:
+    """The unit's, where times were spent and have no total of their own; found by an attacker."""
+    declare(ledger, totals={"unit": Cost(epsilon=1.0)})
+    ledger.reserve(request(metric(0.8, 1)))
+    for signed in ({"amend": True, "sign": lambda _: {}}, {}):
+        with pytest.raises(PlanImpossible, match="never raised"):
+            declare(ledger, totals={"unit": Cost(epsilon=10.0)}, **signed)
+    # Nor by hand, with whatever stands there as a signature.
+    totals = {"unit": {"epsilon": "10.0", "delta": "0.0"}}
+    forged = {"totals": totals, "owner": "Claims office", "signature": ""}
+    ledger.record_event("dataset-declared", "claims", forged)
+    assert ledger.declaration("claims").totals["unit"] == Cost(epsilon=1.0)
+    with pytest.raises(BudgetExceeded):
+        ledger.reserve(request(metric(0.8, 1)))
 
 
 def test_a_policy_binds_what_it_spends(ledger: Ledger) -> None:

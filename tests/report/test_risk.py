@@ -231,7 +231,11 @@ def test_in_python_and_from_a_file(published, tmp_path):
     ("policy", "said", "unsaid"),
     [
         ("kanon-control-flow", "picked out once in 10 guesses at most", "noise hides"),
-        ("kanon-dp-timestamps", "noise hides each time by itself, not the case", "hardly more"),
+        (
+            "kanon-dp-timestamps",
+            "noise hides each time by itself, not the case",
+            "as far as epsilon",
+        ),
         ("dp-whole-log", "noise hides those of a whole case", "picked out"),
         ("dp-control-flow", "no times are released", "noise hides"),
     ],

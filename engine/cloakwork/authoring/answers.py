@@ -6,7 +6,8 @@ be looked up in the log; what a code list or a data dictionary says is known wit
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -46,7 +47,8 @@ _CODE_LIST: Final = re.compile(r"(.+\.csv):(.+)", re.IGNORECASE)
 _RULE: Final = re.compile(r"(?P<key>[^{}]*:\s*)\{(?P<rule>[^{}]*)\}\s*(?:#\s*(?P<comment>.*))?")
 """An attribute's rule on one line; the key ends where its only braces begin."""
 _ASKED: Final = "; asked: "
-_LIST: Final = re.compile(r"(.*\bover:\s*\[)([^\]]*)(\].*)")
+_BETWEEN: Final = "; asked: which two"
+_LIST: Final = re.compile(r"""\[((?:[^]"'#]|"(?:[^"\\]|\\.)*"|'(?:[^']|'')*')*)\]""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +108,16 @@ def answered(
             raise _fault(label, f"nothing is asked about '{name}'{guess}", place if known else None)
         match, line = left_out[name], place.line - 1
         if answer == LEAVE_OUT:
-            lines[line] = lines[line].replace(_ASKED, "; left out, though asked: ")
+            if match["comment"]:
+                comment = match["comment"].replace(_ASKED, "; left out, though asked: ")
+                lines[line] = lines[line][: match.start("comment")] + comment
             continue
         said = _declaration(answer, name, label, base)
+        if document.content["spec"]["attributes"][name].get("role") == "identifier":
+            raise _fault(label, f"'{name}' is an identifier; give it another role first", place)
+        if _BETWEEN in (match["comment"] or "") and said.startswith("domain"):
+            message = f"'{name}': asked is a range of numbers, as LOW..HIGH"
+            raise _fault(label, message, place)
         before, word, behind = match["rule"].partition("treatment: drop")
         if not word:
             raise _fault(label, f"write 'treatment: drop' in the rule of '{name}'", place)
@@ -121,7 +130,27 @@ def answered(
     if confirmed_by is not None:
         _confirm(document, lines, confirmed_by, label)
     made = "\n".join(lines) + "\n"
-    return made, parse_policy(made, label)
+    policy = parse_policy(made, label)
+    if _beside(read_document(made, label), covered) != _beside(document, covered):
+        raise _fault(label, "an answer would change something else; write it into the file")
+    return made, policy
+
+
+def _beside(document: Document, names: Collection[str]) -> JsonValue:
+    """What the policy says beside the rules of these attributes, that they are covered by
+    differential privacy, and who confirmed it.
+    """
+    content: dict[str, Any] = deepcopy(document.content)
+    spec, metadata = content["spec"], content.get("metadata", {})
+    for name in names:
+        rule = spec["attributes"][name]
+        spec["attributes"][name] = rule.get("role")
+    for goal in spec["guarantees"]:
+        if goal["kind"] == "differential-privacy":
+            goal["over"] = [each for each in goal.get("over", []) if each not in names]
+    for name in ("confirmed_by", "confirmed_on"):
+        (metadata.get("suggested") or {}).pop(name, None)
+    return content
 
 
 def _declaration(answer: JsonValue, name: str, label: str, base: Path) -> str:
@@ -136,8 +165,8 @@ def _declaration(answer: JsonValue, name: str, label: str, base: Path) -> str:
             return f"range: [{low}, {high}]" + (", type: integer" if whole else "")
         case {"find_values": True}:
             return "find_values: true"
-        case list() if answer:
-            return _domain(answer)
+        case [*values] if values and all(isinstance(each, str | int | float) for each in values):
+            return _domain(values)
     raise _fault(label, f"'{name}': {answer!r} is no answer; {HOW}")
 
 
@@ -173,11 +202,13 @@ def _cover(document: Document, lines: list[str], names: Iterable[str], label: st
         if not isinstance(goal, dict) or goal.get("kind") != "differential-privacy":
             continue
         place = document.place((*goals, index, "over"))
-        match = _LIST.fullmatch(lines[place.line - 1])
+        line = lines[place.line - 1]
+        match = _LIST.match(line, place.column - 1)
         if match is None:
             raise _fault(label, "write over: [...] on one line, so that it can be added to", place)
-        kept = [match[2].strip()] if match[2].strip() else []
-        lines[place.line - 1] = match[1] + ", ".join([*kept, *map(in_quotes, names)]) + match[3]
+        kept = [match[1].strip()] if match[1].strip() else []
+        listed = ", ".join([*kept, *map(in_quotes, names)])
+        lines[place.line - 1] = f"{line[: match.start()]}[{listed}]{line[match.end() :]}"
         return
     raise _fault(label, "no guarantee of differential privacy covers what is answered; suggest one")
 
@@ -202,7 +233,14 @@ def read_answers(path: Path) -> dict[str, JsonValue]:
 
 
 def _read(path: Path) -> Document:
-    document = read_document(read_text(path), str(path), is_policy=False)
+    try:
+        document = read_document(read_text(path), str(path), is_policy=False)
+    except PolicyError as error:
+        said = error.problems[0].message
+        if "mapping" in said or "empty" in said:
+            message = "holds no answers; write attribute: answer, one a line"
+            raise PolicyError([FileProblem(str(path), message, 1, 1)]) from None
+        raise
     if document.faults:
         fault = document.faults[0]
         raise PolicyError([FileProblem(str(path), fault.message, *fault.place)])

@@ -132,14 +132,16 @@ def read_plan(path: Path) -> Plan:
         ) from error
     # A policy that is not there cannot have moved.
     policy_file = path.parent / made_from if isinstance(made_from, str) else None
-    if (
-        policy_file
-        and policy_file.is_file()
-        and digest(load_policy(policy_file)) != plan.policy_digest
-    ):
-        raise PlanMoved(
-            f"{path}: the policy {made_from} has changed since this plan was made; plan again"
-        )
+    if policy_file and policy_file.is_file():
+        try:
+            is_same = digest(load_policy(policy_file)) == plan.policy_digest
+        except PolicyError:
+            # The plan names the file, and may come from anybody: nothing of it is shown.
+            is_same = False
+        if not is_same:
+            raise PlanMoved(
+                f"{path}: the policy {made_from} has changed since this plan was made; plan again"
+            )
     # The file is not believed: what follows from its policy is derived again.
     try:
         return replan(plan)

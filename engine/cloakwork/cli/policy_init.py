@@ -456,7 +456,11 @@ def _forms_table(found: "Suggestion", forms: "Sequence[RehearsedForm]") -> Itera
         if each.fault is not None:
             yield f"  {each.name}: {each.fault}"
     most = 100 * found.threshold
-    yield f"  *: proposed, from the answers alone. !: above {most:g} %, the threshold of it."
+    by = "from the answers alone"
+    by_answers = found.circumstances.goal(found.audience, found.times)
+    if found.instead_of is None and found.goal != by_answers:
+        by = "as it was asked for"
+    yield f"  *: proposed, {by}. !: above {most:g} %, the threshold of it."
 
 
 def _show_forms(found: "Suggestion", forms: "tuple[RehearsedForm, ...]") -> None:

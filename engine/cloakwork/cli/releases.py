@@ -139,7 +139,7 @@ def pack(folder: Path, out: Path, public_key: Path | None) -> None:
         raise click.BadParameter(f"'{out}' does not end in .zip", param_hint="--out")
     verified = pack_release(folder, out, public_key=public_key)
     release = verified.statement.release
-    click.echo(f"{out}: log, plan.json and statement.json of release {release}, verified")
+    click.echo(f"{out}: all public files of release {release}, verified")
     if verified.internal:
         click.echo("  the internal folder was left out")
     click.echo(

@@ -166,13 +166,28 @@ def _loosened(
         if known is None:
             # Until now the unit's total stood for this currency.
             known = earlier.totals.get("unit")
-        if known is None or currency in unspent:
+        if known is None or _may_be_raised(currency, earlier, later, unspent):
             continue
         if not cost.is_within(known):
             yield (
                 f"its total ({currency}) is epsilon {known.epsilon:g}, delta {known.delta:g}, "
                 "and may be lowered, never raised, as releases were made under it"
             )
+
+
+def _may_be_raised(
+    currency: Currency,
+    earlier: DatasetDeclaration,
+    later: DatasetDeclaration,
+    unspent: Collection[Currency],
+) -> bool:
+    """Whether nothing was spent of what the total bounds: the unit's stands for single times and
+    values as well, where these have none of their own.
+    """
+    bounds = {currency}
+    if currency == "unit":
+        bounds |= set(CURRENCIES) - earlier.totals.keys() - later.totals.keys()
+    return bounds <= set(unspent)
 
 
 def _no_looser(
@@ -183,7 +198,8 @@ def _no_looser(
     """
     totals = {
         currency: cost
-        if currency in unspent or (known := earlier.totals.get(currency)) is None
+        if (known := earlier.totals.get(currency)) is None
+        or _may_be_raised(currency, earlier, said, unspent)
         else Cost(epsilon=min(cost.epsilon, known.epsilon), delta=min(cost.delta, known.delta))
         for currency, cost in said.totals.items()
     }

@@ -253,8 +253,9 @@ def assumption_in_words(assumption: Assumption) -> str:
             return f"the log holds at most {units:,} {what} ({by})"
         case claims.WellFormed():
             return (
-                "the file is a well-formed log, every value of its declared type, and its cases "
-                "were not released as another dataset; else it is refused, whoever is in it"
+                "the file is a well-formed log, every value of its declared type, and its case ids "
+                "do not resemble those released as another dataset, by samples of keyed hashes; "
+                "else it is refused, whoever is in it"
             )
         case claims.WithinLimits(unpacked_size=size, unpack_ratio=ratio, attributes=most):
             return (

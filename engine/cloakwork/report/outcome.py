@@ -104,7 +104,10 @@ def _empty(published: "Published") -> Iterator[str]:
         )
     if release.log.event_count:
         return
-    why = f"nothing occurs in enough cases for this guarantee; {_what_keeps_more(release.plan)}"
+    why = (
+        "nothing occurs in enough cases for this guarantee, or the log is empty; "
+        f"{_what_keeps_more(release.plan)}"
+    )
     if release.plan.facts.alphabet is not None:
         why = (
             "no declared activity occurs in enough cases; check assume.alphabet, "

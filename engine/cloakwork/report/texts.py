@@ -262,7 +262,11 @@ def threshold_lines(attacks: Iterable[Attack], threshold: float | None) -> Itera
         return
     above, most = above_threshold(looked, threshold), f"{100 * threshold:g} %"
     if not above:
-        yield f"Nobody who was tried here finds more than {most} of the cases, the threshold."
+        line = f"Nobody who was tried here finds more than {most} of the cases, the threshold"
+        highest = max(each.after.high for each in looked if each.after)
+        if highest > threshold:
+            line += f", by the best estimate; the bounds reach {100 * highest:.0f} %"
+        yield f"{line}."
         return
     worst = above[0]
     yield (
@@ -309,8 +313,8 @@ def still_possible(plan: Plan) -> Iterator[str]:
         )
     elif TIMESTAMPS in units:
         yield (
-            "Who knows when something happened to somebody learns hardly more by the released "
-            "times: noise hides those of a whole case."
+            "Who knows when something happened to somebody learns more by the released times only "
+            "as far as epsilon allows: noise hides those of a whole case."
         )
     elif TIMESTAMPS in single:
         yield (
@@ -349,8 +353,8 @@ def _by_activities(plan: Plan, goals: Iterable[Guarantee], units: Iterable[str])
         return
     if CONTROL_FLOW in units:
         yield (
-            "Who knows activities of a case can tell by the release hardly better whether the case "
-            "is in the log at all: see what holds."
+            "Who knows activities of a case can tell whether it is in the log at all only as far "
+            "as epsilon allows: see what holds."
         )
     elif CONTROL_FLOW in plan.released:
         yield (
