@@ -105,7 +105,7 @@ def _empty(published: "Published") -> Iterator[str]:
     if release.log.event_count:
         return
     why = (
-        "nothing occurs in enough cases for this guarantee, or the log is empty; "
+        "the log is empty, or nothing occurs in enough cases for this guarantee; "
         f"{_what_keeps_more(release.plan)}"
     )
     if release.plan.facts.alphabet is not None:
