@@ -145,9 +145,11 @@ def test_noise_on_single_times_goes_by_the_logs_own_waits():
     assert parse_duration(noised.shift) <= max(median / 6, timedelta(minutes=1))
     start = pl.col(TIMESTAMP).min()
     slow = RICH.events.with_columns(start + 50 * (pl.col(TIMESTAMP) - start))
-    slower = replace(noised, log=replace(RICH, events=slow))
+    slower = suggest(replace(RICH, events=slow), HEADER, "share", "k-anonymity", times="noised")
     assert timedelta(0) < parse_duration(noised.shift) < parse_duration(slower.shift)
-    assert f"shift: {slower.shift} " in policy_text(slower)
+    assert f"shift: {slower.shift} " in policy_text(replace(slower, log=None))
+    assert noised.follows_from_answers
+    assert not suggest(RICH, HEADER, "share", "whole-log-dp").follows_from_answers
     assert "how far noise moves a time" not in replace(noised, times="drawn").read_off
 
 

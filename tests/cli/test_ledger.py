@@ -63,7 +63,7 @@ def test_show(run, file):
     ):
         assert words in text
     assert "(reserved): released in memory, no folder was written" in text
-    assert "1 release without a DP guarantee" in result.out
+    assert "1 release with what no DP guarantee covers" in result.out
 
 
 def test_show_json(run, file):

@@ -103,7 +103,7 @@ def test_the_ledger_tells_whether_there_was_one(cloakwork, tmp_path, ledger):
     made = cloakwork(*asked)
     assert made.code == 0 and "intersect" not in made.out + made.err
     told = " ".join(cloakwork(*plan).out.split())
-    assert "1 earlier release of this dataset carries no DP guarantee" in told
+    assert "1 earlier release of this dataset holds what no DP guarantee covers" in told
 
 
 def test_reasons_and_alternatives_are_one_flag_away(cloakwork, tmp_path):

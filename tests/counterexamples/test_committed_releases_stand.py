@@ -225,7 +225,7 @@ def test_what_came_to_nothing_is_no_release(
     assert said.code == 1, said.err
     shown = cloakwork("ledger", "show", "--ledger", book).out
     assert "0 releases, and 1 failed" in shown
-    assert "without a DP guarantee" not in shown
+    assert "with what no DP guarantee covers" not in shown
 
 
 @pytest.mark.parametrize("crashed", [True, False], ids=["crashed", "committed"])

@@ -238,7 +238,7 @@ def test_the_plan_shows_before_this_release_and_after(
     assert cloakwork("apply", kanon, log, "--out", tmp_path / "b", "--ledger", ledger).code == 0
     plain = " ".join(cloakwork("plan", policy, log, "--ledger", ledger).out.split())
     assert "epsilon 3 (delta 0.01) left, this release 1 (delta 1e-06), then 2" in plain
-    assert "1 earlier release of this dataset carries no DP guarantee" in plain
+    assert "1 earlier release of this dataset holds what no DP guarantee covers" in plain
     found = json.loads(cloakwork("plan", policy, log, "--ledger", ledger, "--json").out)["ledger"]
     assert found["earlier_without_dp"] == 1
     (book,) = found["books"]

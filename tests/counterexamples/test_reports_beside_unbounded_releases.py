@@ -13,8 +13,8 @@ LOG = EXAMPLES / "hospital.xes.gz"
 
 
 def test_the_report_of_a_dp_release_names_them(ledger: str, tmp_path: Path) -> None:
-    """``apply`` warns "1 earlier release of this dataset carries no DP guarantee"; the report that
-    the officer signs says that nothing is exposed, and no more.
+    """``apply`` warns "1 earlier release of this dataset holds what no DP guarantee covers"; the
+    report that the officer signs says that nothing is exposed, and no more.
     """
     kanon = hurried(ROOT / "policies" / "kanon-control-flow.yaml", tmp_path)
     cloakwork.release(kanon, LOG, tmp_path / "first", ledger=ledger)
@@ -22,4 +22,4 @@ def test_the_report_of_a_dp_release_names_them(ledger: str, tmp_path: Path) -> N
     second = cloakwork.release(private, LOG, tmp_path / "second", ledger=ledger).folder
     for audience in ("public", "internal"):
         page = render(second, audience, ledger=Ledger(ledger))
-        assert "no DP guarantee" in page, audience
+        assert "what no DP guarantee covers" in page, audience

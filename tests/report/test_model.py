@@ -186,7 +186,9 @@ def test_reports_keep_to_the_schema(published, audience):
     assert not validator.is_valid({**report, "surprise": 1})
 
 
-TOLD = "1 other release of this dataset carries no DP guarantee: whoever has it and this one"
+TOLD = (
+    "1 other release of this dataset holds what no DP guarantee covers: whoever has it and this one"
+)
 WARNING = "two k-anonymous releases of one dataset can be intersected"
 
 

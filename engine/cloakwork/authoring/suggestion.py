@@ -145,7 +145,8 @@ class Suggestion:
     - ``proposals``: of each attribute that a policy can name, in the log's order.
     - ``unnamed``: attributes whose names a policy cannot hold; ``"*"`` drops them.
     - ``has_times``: whether any event has a time.
-    - ``times``: how times are released.
+    - ``times``: how times are released; ``shift``: within which distance noise on single ones
+      hides them.
     - ``persons``: case attributes that may name a person who has several cases.
     - ``unit``: the attribute of cases that is protected with all of its cases; None for the case.
     - ``taken``: the columns of the case, the activity and the timestamp, by the attributes' full
@@ -172,6 +173,7 @@ class Suggestion:
     options: InputOptions = field(default_factory=InputOptions)
     open_input: tuple[str, ...] = ()
     time_formats: tuple[str, ...] = ()
+    shift: str = "1h"
     instead_of: str | None = None
     confirmed_by: str | None = None
     circumstances: Circumstances = field(default_factory=Circumstances)
@@ -185,6 +187,11 @@ class Suggestion:
         if goal == "control-flow-dp" or not self.has_times:
             times = "none"
         return replace(self, goal=goal, times=times, instead_of=self.form)
+
+    @property
+    def follows_from_answers(self) -> bool:
+        """Whether the answers alone decided on the form: no other guarantee was asked for."""
+        return self.goal == self.circumstances.goal(self.audience, self.times)
 
     @property
     def form(self) -> str:
@@ -229,18 +236,6 @@ class Suggestion:
         """The budget of a release under differential privacy."""
         halved = self.circumstances.harm == "grave"
         return EPSILON[self.audience] / (2 if halved else 1)
-
-    @property
-    def shift(self) -> str:
-        """Within which distance noise hides the time of an event: by the log's own waits, so that
-        it leaves most of them.
-        """
-        waits = np.empty(0) if self.log is None else waits_of(self.log)
-        if not len(waits):
-            return "1h"
-        most = timedelta(hours=float(np.median(waits)) / WAITS_OF_A_SHIFT)
-        fitting = [each for each in SHIFTS if parse_duration(each) <= most]
-        return fitting[-1] if fitting else SHIFTS[0]
 
     @property
     def _releasable(self) -> tuple[Proposal, ...]:
@@ -435,8 +430,21 @@ def suggestion_of(
         options=detected.options,
         open_input=detected.questions,
         time_formats=detected.time_formats,
+        shift=proposed_shift(log),
         log=log,
     )
+
+
+def proposed_shift(log: EventLog) -> str:
+    """Within which distance noise may hide the time of an event and leave most waits of ``log``
+    (``SHIFTS``); an hour where it has none.
+    """
+    waits = waits_of(log)
+    if not len(waits):
+        return "1h"
+    most = timedelta(hours=float(np.median(waits)) / WAITS_OF_A_SHIFT)
+    fitting = [each for each in SHIFTS if parse_duration(each) <= most]
+    return fitting[-1] if fitting else SHIFTS[0]
 
 
 def has_time(log: EventLog) -> bool:

@@ -196,6 +196,16 @@ class Repeated(Frozen):
     event: "PrivacyEvent"
 
 
+def gaussian_moves(event: "PrivacyEvent") -> tuple[int, int]:
+    """How many times a discrete Gaussian event runs, and the L2 sensitivity of each run in grid
+    steps; raises TypeError for any other event.
+    """
+    times, one = (event.times, event.event) if isinstance(event, Repeated) else (1, event)
+    if not isinstance(one, DiscreteGaussian):
+        raise TypeError(f"no Gaussian noise: {event!r}")
+    return times, one.sensitivity
+
+
 class Composed(Frozen):
     """All of ``events`` released together; no events cost nothing."""
 

@@ -456,10 +456,8 @@ def _forms_table(found: "Suggestion", forms: "Sequence[RehearsedForm]") -> Itera
         if each.fault is not None:
             yield f"  {each.name}: {each.fault}"
     most = 100 * found.threshold
-    by = "from the answers alone"
-    by_answers = found.circumstances.goal(found.audience, found.times)
-    if found.instead_of is None and found.goal != by_answers:
-        by = "as it was asked for"
+    is_asked = found.instead_of is None and not found.follows_from_answers
+    by = "as it was asked for" if is_asked else "from the answers alone"
     yield f"  *: proposed, {by}. !: above {most:g} %, the threshold of it."
 
 

@@ -107,7 +107,7 @@ def summary_lines(
             lines.append(f"  {record.id} ({record.state}): {why}")
     if summary.without_dp:
         lines.append(
-            f"{counted(len(summary.without_dp), 'release')} without a DP guarantee; "
+            f"{counted(len(summary.without_dp), 'release')} with what no DP guarantee covers; "
             "no budget bounds what is disclosed by:"
         )
         lines += [f"  {_entry(record)}" for record in summary.without_dp]
@@ -162,7 +162,7 @@ def unbounded_text(summary: "Summary") -> str:
     """How many releases no budget bounds; empty where there is none."""
     number = len(summary.without_dp)
     they = "it discloses" if number == 1 else "they disclose"
-    said = f"{counted(number, 'release')} without a guarantee of differential privacy"
+    said = f"{counted(number, 'release')} with what no differential privacy covers"
     return f"{said}: no budget bounds what {they}." if number else ""
 
 

@@ -379,6 +379,7 @@ NO_BOUNDS: Final = (
     "cover all of it, or its noisy tables are not there."
 )
 MOST_SAMPLED: Final = 20_000
+UNREADABLE: Final = "Its noisy tables are of a form that this version does not read."
 NOTHING_TOLD: Final = "Its noisy tables hold none of the figures that are given an interval."
 
 
@@ -425,11 +426,11 @@ def released_accuracy(folder: Path, statement: Statement, plan: Plan) -> Release
         figures = figure_bounds(read_measurements(file), variants, sample, grid)
     except CloakworkError:
         return None
-    # Tables that this version does not know, or whose numbers have no bounds, are no figures.
+    # Keys are JSON, and numbers any: what of it another version wrote is not known here.
     except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError):
-        figures = ()
+        return ReleasedAccuracy(refused=UNREADABLE)
     if not all(math.isfinite(each.high) and math.isfinite(each.low) for each in figures):
-        figures = ()
+        return ReleasedAccuracy(refused=UNREADABLE)
     kinds = {each.figure for each in figures}
     return ReleasedAccuracy(
         figures=figures,
@@ -583,7 +584,7 @@ def internal_report(
 
 def other_unbounded_releases(ledger: Ledger | None, statement: PrivacyStatement) -> int | None:
     """How many other releases of the dataset, of cases or persons that may be in this one too,
-    carry no DP guarantee; None where ``ledger`` does not
+    hold what no DP guarantee covers; None where ``ledger`` does not
     know the release, or cannot be read.
     """
     if ledger is None:

@@ -165,9 +165,10 @@ def warning_lines(plan: Plan, without_bound: int | None, which: str = "earlier")
         if caveat.kind != "intersection" or without_bound is None
     ]
     if without_bound:
-        carry, it = ("carries", "it") if without_bound == 1 else ("carry", "them")
+        hold, it = ("holds", "it") if without_bound == 1 else ("hold", "them")
         line = (
-            f"{counted(without_bound, f'{which} release')} of this dataset {carry} no DP guarantee"
+            f"{counted(without_bound, f'{which} release')} of this dataset {hold} what no DP "
+            "guarantee covers"
         )
         if plan.bounded:
             they = "it" if without_bound == 1 else "they"

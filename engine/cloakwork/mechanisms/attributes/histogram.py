@@ -19,7 +19,7 @@ import numpy as np
 from pydantic import BaseModel, Field, JsonValue, ValidationError, model_validator
 
 from cloakwork.base.arrays import Floats, place_in_run
-from cloakwork.base.costs import Composed, DiscreteGaussian, PrivacyEvent, Repeated
+from cloakwork.base.costs import Composed, PrivacyEvent, gaussian_moves
 from cloakwork.base.facts import Facts, FoundType
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.base.naming import CASE_PREFIX, VALUES_TABLE
@@ -348,14 +348,8 @@ def _sigma(
     """The least noise on an answer of ``clip`` that tells no more than ``mu``."""
     event = Gaussian(_LEAST_SIGMA).events(clip, max_cases, None)[0]
     # The squared norm that the answer is charged for, in grid steps.
-    times = 1
-    one = event
-    if isinstance(event, Repeated):
-        times = event.times
-        one = event.event
-    if not isinstance(one, DiscreteGaussian):
-        raise TypeError(f"no Gaussian noise: {event!r}")
-    moves = times * one.sensitivity * one.sensitivity
+    times, sensitivity = gaussian_moves(event)
+    moves = times * sensitivity * sensitivity
     # Rounded up by more than the root can err.
     return max(math.sqrt(moves) / mu * (1 + 1e-12), _LEAST_SIGMA)
 

@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import BaseModel, Field, JsonValue, ValidationError
 
 from cloakwork.base.arrays import Floats, Ints, begins_of
-from cloakwork.base.costs import Composed, DiscreteGaussian, PrivacyEvent, Repeated
+from cloakwork.base.costs import Composed, PrivacyEvent, gaussian_moves
 from cloakwork.base.exact import drawn_sigma
 from cloakwork.base.facts import UNIX_EPOCH, Facts, Window
 from cloakwork.base.quantities import Duration, Frozen, Number
@@ -190,14 +190,8 @@ def offered_params(
 
 def norm_charged(event: PrivacyEvent) -> float:
     """The norm (L2) of the moves of a discrete Gaussian event, in grid steps."""
-    times = 1
-    one = event
-    if isinstance(event, Repeated):
-        times = event.times
-        one = event.event
-    if not isinstance(one, DiscreteGaussian):
-        raise TypeError(f"no Gaussian noise: {event!r}")
-    return math.sqrt(times) * one.sensitivity
+    times, sensitivity = gaussian_moves(event)
+    return math.sqrt(times) * sensitivity
 
 
 @dataclass(frozen=True, slots=True)
