@@ -168,8 +168,8 @@ class BudgetForecast:
 
     Of a book with an account for each window: that of the window that is released, or all of them.
     ``without_dp``: how many earlier releases, of cases or persons that may be in this one too,
-    hold what no DP guarantee covers (k-anonymity and the like). ``declaration``: what the dataset is declared
-    with.
+    hold what no DP guarantee covers (k-anonymity and the like). ``declaration``: what the dataset
+    is declared with.
     """
 
     before: tuple[Balance, ...]
