@@ -491,13 +491,13 @@ def _by_times(
     figure: Callable[[Moved], Floats],
 ) -> BestFit:
     """The cases of the nearest sequences where a figure of the times is least."""
-    cases, figures = [], []
-    for row in searched.nearest(target.variant).tolist():
-        ours, theirs = searched.aligned(target.variant, row)
-        times = searched.log.times_of[row][:, theirs]
-        cases.append(searched.log.cases_of[row])
-        figures.append(figure(Moved.between(target.times[ours], times)))
-    return BestFit(cases=np.concatenate(cases)[_highest(-np.concatenate(figures))])
+    rows = searched.nearest(target.variant).tolist()
+    pairs = [(row, *searched.aligned(target.variant, row)) for row in rows]
+    moved = Moved.between(
+        [(target.times[ours], searched.log.times_of[row][:, theirs]) for row, ours, theirs in pairs]
+    )
+    cases = np.concatenate([searched.log.cases_of[row] for row in rows])
+    return BestFit(cases=cases[_highest(-figure(moved))])
 
 
 def _case_values(target: Target, searched: Searched) -> BestFit:

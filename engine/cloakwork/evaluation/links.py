@@ -75,25 +75,37 @@ class Scales(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """How far the times of some cases lie from those of one: the number of times compared (of each
-    case, where these differ), and for each case the summed distances, the distance of the first,
-    and the summed distances of the gaps, in microseconds.
+    """How far the times of some cases lie from those of one: for each case the number of times
+    compared, the summed distances, the distance of the first, and the summed distances of the gaps,
+    in microseconds.
     """
 
-    times: int | Ints
+    times: Ints
     apart: Floats
     first: Floats
     gaps: Floats
 
     @classmethod
-    def between(cls, ours: Floats | Ints, theirs: Ints) -> "Moved":
-        """``ours``: shape (times,); ``theirs``: shape (cases, times)."""
-        if not len(ours):
-            nothing = np.zeros(len(theirs))
-            return cls(0, nothing, nothing, nothing)
-        apart = (theirs - ours).astype(np.float64)
-        gaps = np.abs(np.diff(apart, axis=1)).sum(axis=1)
-        return cls(len(ours), np.abs(apart).sum(axis=1), np.abs(apart[:, 0]), gaps)
+    def between(cls, pairs: Sequence[tuple[Ints, Ints]]) -> "Moved":
+        """Each pair has ``ours``, shape (times,), and ``theirs``, shape (cases, times)."""
+        numbers = [len(ours) for ours, _ in pairs]
+        times = np.repeat(numbers, [len(theirs) for _, theirs in pairs])
+        ends = np.cumsum(times)
+        begins, is_compared = ends - times, times > 0
+        # Of all cases at once, one after the other; the 0 behind them stands for none at the end.
+        apart = np.concatenate([*((theirs - ours).ravel() for ours, theirs in pairs), [0]])
+        apart = apart.astype(np.float64)
+        gaps = np.abs(np.diff(apart, append=0))
+        # From the last time of a case to the first of the next there is no gap.
+        gaps[ends[is_compared] - 1] = 0
+        found = np.abs(apart)
+        # For no times ``reduceat`` gives what comes next.
+        return cls(
+            times,
+            np.add.reduceat(found, begins) * is_compared,
+            found[begins] * is_compared,
+            np.add.reduceat(gaps, begins) * is_compared,
+        )
 
     def log_likelihood(self, scales: Scales, span: float) -> Floats:
         """The logarithm of how likely each case is, beside times that lie anywhere in ``span``."""
@@ -107,14 +119,14 @@ class Moved(NamedTuple):
 
 
 class PossibleCases(NamedTuple):
-    """The released cases of one sequence that may be a case of the source.
+    """The released cases that may be a case of the source.
 
     ``prior``: the logarithm of each one's probability before times are looked at. ``moved``: how
     far times lie apart; None without times.
     """
 
     cases: Ints
-    prior: float
+    prior: Floats
     moved: Moved | None
 
 
@@ -201,11 +213,10 @@ class Links:
         most 1; what is missing to 1 is that none is.
         """
         weights = np.full(self.released.cases, -np.inf)
-        for found in self.candidates(case):
-            weights[found.cases] = found.prior
-            if found.moved is not None and self.scales is not None:
-                weights[found.cases] += self.sharpness * self._likelihood(found.moved)
-            weights[found.cases] += self._agreement(found.cases, case)
+        found = self.candidates(case)
+        weights[found.cases] = found.prior + self._agreement(found.cases, case)
+        if found.moved is not None and self.scales is not None:
+            weights[found.cases] += self.sharpness * self._likelihood(found.moved)
         self._share_out(weights)
         absent = self._became(int(self.source.variant[case])).absent
         none = float(np.log(absent)) if absent > 0 else -np.inf
@@ -214,20 +225,26 @@ class Links:
         posterior = np.exp(weights - highest)
         return np.asarray(posterior / (float(posterior.sum()) + float(np.exp(none - highest))))
 
-    def candidates(self, case: int) -> list[PossibleCases]:
-        """The released cases that ``case`` may have become, by their sequence."""
+    def candidates(self, case: int) -> PossibleCases:
+        """The released cases that ``case`` may have become."""
         variant = int(self.source.variant[case])
-        has_times = self.has_times and not self.times_are_drawn
-        times = self.source.clock[self.source.events_of(case)] if has_times else None
-        found = []
-        for row, share in self._became(variant).rows:
-            moved = None
-            if times is not None:
-                ours, theirs = self.aligned(variant, row)
-                moved = Moved.between(times[ours], self.released.times_of[row][:, theirs])
-            prior = float(np.log(share / self.released.sizes[row]))
-            found.append(PossibleCases(self.released.cases_of[row], prior, moved))
-        return found
+        rows = self._became(variant).rows
+        if not rows:
+            return PossibleCases(np.zeros(0, np.int64), np.zeros(0), None)
+        cases = [self.released.cases_of[row] for row, _ in rows]
+        shares = [share / len(each) for each, (_, share) in zip(cases, rows, strict=True)]
+        prior = np.repeat(np.log(shares), [len(each) for each in cases])
+        moved = None
+        if self.has_times and not self.times_are_drawn:
+            times = self.source.clock[self.source.events_of(case)]
+            pairs = [(row, *self.aligned(variant, row)) for row, _ in rows]
+            moved = Moved.between(
+                [
+                    (times[ours], self.released.times_of[row][:, theirs])
+                    for row, ours, theirs in pairs
+                ]
+            )
+        return PossibleCases(np.concatenate(cases), prior, moved)
 
     def _share_out(self, weights: Floats) -> None:
         """Divide by how likely a released case is at all: one that many cases of the source may
@@ -255,7 +272,7 @@ class Links:
             self._claims[case] = _log_of_sum(prior + self.sharpness * times)
         return self._claims[case]
 
-    def _agreement(self, released: Ints, source: Ints | int) -> Floats | float:
+    def _agreement(self, released: Ints | int, source: Ints | int) -> Floats | float:
         """How much likelier the values that cases keep make each pair, as logarithms."""
         if self.kept_values is None:
             return 0.0
@@ -283,20 +300,24 @@ class Links:
         if case in self._kept_terms:
             return self._kept_terms[case]
         row = int(self.released.variant[case])
-        priors, times = [], []
-        for variant, share in self._origins[row]:
-            cases = self.source.cases_of[variant]
-            prior = np.full(len(cases), np.log(share / self.released.sizes[row]))
-            priors.append(prior + self._agreement(np.full(len(cases), case), cases))
-            # Times that were drawn anew weigh nothing.
-            if not self.has_times or self.times_are_drawn:
-                times.append(np.zeros(len(cases)))
-                continue
-            ours, theirs = self.aligned(variant, row)
-            after = self.released.clock[self.released.events_of(case)][theirs]
-            before = self.source.times_of[variant][:, ours]
-            times.append(self._likelihood(Moved.between(after, before)))
-        found = np.concatenate(priors), np.concatenate(times)
+        origins = self._origins[row]
+        cases = [self.source.cases_of[variant] for variant, _ in origins]
+        shares = np.array([share for _, share in origins]) / self.released.sizes[row]
+        prior = np.repeat(np.log(shares), [len(each) for each in cases])
+        prior = prior + self._agreement(case, np.concatenate(cases))
+        times = np.zeros(len(prior))
+        # Times that were drawn anew weigh nothing.
+        if self.has_times and not self.times_are_drawn:
+            after = self.released.clock[self.released.events_of(case)]
+            pairs = [(variant, *self.aligned(variant, row)) for variant, _ in origins]
+            moved = Moved.between(
+                [
+                    (after[theirs], self.source.times_of[each][:, ours])
+                    for each, ours, theirs in pairs
+                ]
+            )
+            times = self._likelihood(moved)
+        found = prior, times
         self._kept_numbers += len(found[0])
         if self._kept_numbers <= _REMEMBERED:
             self._kept_terms[case] = found
@@ -355,28 +376,19 @@ class Links:
         theirs = [np.arange(each.b, each.b + each.size) for each in blocks]
         return np.concatenate(ours), np.concatenate(theirs)
 
-    def _sampled(self) -> list[list[PossibleCases]]:
+    def _sampled(self) -> list[PossibleCases]:
         number = min(_FITTED, self.looked_for)
         chosen = np.random.default_rng(self.seed).permutation(self.source.cases)[:number]
         return [self.candidates(int(case)) for case in chosen]
 
-    def _most_likely(self, sample: Sequence[Sequence[PossibleCases]]) -> Scales:
+    def _most_likely(self, sample: Sequence[PossibleCases]) -> Scales:
         # All pairs at once: one by one they would be asked about at each of some 200 scales.
-        possible = [
-            [(each, each.moved) for each in found if each.moved is not None] for found in sample
-        ]
-        sizes = [sum(len(each.cases) for each, _ in found) for found in possible if found]
-        if not sizes:
+        possible = [(each.prior, each.moved) for each in sample if each.moved is not None]
+        if not possible:
             return Scales(_SCALES[0])
-        flat = [pair for found in possible for pair in found]
-        cases = [len(each.cases) for each, _ in flat]
-        prior = np.repeat([each.prior for each, _ in flat], cases)
-        times = np.repeat([moved.times for _, moved in flat], cases)
-        apart, first, gaps = (
-            np.concatenate([getattr(moved, name) for _, moved in flat])
-            for name in ("apart", "first", "gaps")
-        )
-        moved = Moved(times, apart, first, gaps)
+        sizes = [len(prior) for prior, _ in possible]
+        prior = np.concatenate([each for each, _ in possible])
+        moved = Moved(*map(np.concatenate, zip(*(each for _, each in possible), strict=True)))
         offsets = np.concatenate([[0], np.cumsum(sizes)[:-1]])
 
         def likelihood(scales: Scales) -> float:
