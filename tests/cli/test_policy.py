@@ -331,7 +331,11 @@ def test_forms_are_tried_beside_each_other(cloakwork, tmp_path):
         assert 0 < each["similarity"] <= 1
         assert set(each["found"]) == {"sequence", "timed-events-3", "sequence-times"}
         assert max(share["share"] for share in each["found"].values()) < 0.09
-    assert not (tmp_path / "l.db").exists()
+    # That forms were compared is noted, and nothing is released.
+    told = json.loads(cloakwork("ledger", "history", "--ledger", ledger, "--json").out)
+    assert told["releases"] == []
+    (noted,) = told["comparisons"]
+    assert [each["name"] for each in noted["policies"]] == ["p", "p"]
     owner = ("--owner", "O", "--total", "epsilon=1,delta=1e-6", "--ledger", ledger)
     assert cloakwork("dataset", "declare", "D", *owner).code == 0
     refused = cloakwork("policy", "suggest", log, *options, "--force")

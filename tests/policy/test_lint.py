@@ -46,7 +46,11 @@ EXPOSED = put("expose", {"case:diagnosis": "The partner is bound by contract"})
             "kanon-control-flow",
             [rule("case:zip", role="quasi-identifier", treatment="keep")],
         ),
-        ("owns several cases", "dp-control-flow", [rule("case:patient", role="identifier")]),
+        (
+            "several cases may belong to one",
+            "dp-control-flow",
+            [rule("case:patient", role="identifier")],
+        ),
         (
             "use count: units",
             "kanon-control-flow",

@@ -186,7 +186,7 @@ class BudgetExceeded(CloakworkError):
         exhausted = f"budget of dataset '{dataset}'{where} ({book}) is exhausted"
         why = f"; {reason}" if reason else ""
         # What may help, most likely first.
-        ways = ["nothing of this kind fits any more"]
+        ways = ["no further release of this kind fits"]
         if fits is not None:
             delta = f", delta {fits[1]:g}" if fits[1] else ""
             ways = [f"what would fit is epsilon {fits[0]:g}{delta}"]

@@ -458,7 +458,7 @@ def _forms_table(found: "Suggestion", forms: "Sequence[RehearsedForm]") -> Itera
     most = 100 * found.threshold
     is_asked = found.instead_of is None and not found.follows_from_answers
     by = "as it was asked for" if is_asked else "from the answers alone"
-    yield f"  *: proposed, {by}. !: above {most:g} %, the threshold of it."
+    yield f"  *: proposed, {by}. !: above {most:g} %, the threshold; ?: its bound is."
 
 
 def _show_forms(found: "Suggestion", forms: "tuple[RehearsedForm, ...]") -> None:

@@ -29,6 +29,7 @@ from cloakwork.ledger.ledger import Ledger
 from cloakwork.policy.load import with_code_lists
 from cloakwork.report.failures import notes_of
 from cloakwork.report.html import templates_of
+from cloakwork.report.texts import threshold_lines
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -325,7 +326,7 @@ def page_templates() -> "Environment":
     """The templates of the console; everything that they are given is escaped."""
     environment = templates_of("cloakwork.console")
     environment.globals["address"] = address
-    environment.filters["shown"] = shown
+    environment.filters |= {"shown": shown, "beyond": threshold_lines}
     return environment
 
 

@@ -209,7 +209,7 @@ def compare_settings(
     kind = source_kind(policies)
     facts = None if kind == "log" else stand_in_facts(policies, known.profile, known.cases)
     # Recorded before the log is opened, so that no look at it goes unnoted.
-    ledger.record_event("compared", dataset, _event(policies, settings, kind))
+    ledger.record_event("compared", dataset, comparison_event(policies, settings, kind))
     trial = _Trial(
         kind=kind,
         facts=facts,
@@ -252,7 +252,7 @@ def source_kind(policies: Sequence[Policy]) -> SourceKind:
     return "log-with-invented-times" if given and over == {TIMESTAMPS} else "stand-in"
 
 
-def _event(
+def comparison_event(
     policies: Sequence[Policy],
     settings: Sequence[PolicySetting],
     kind: SourceKind,

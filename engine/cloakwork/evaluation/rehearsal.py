@@ -13,9 +13,15 @@ from cloakwork.base.costs import Cost
 from cloakwork.base.errors import BudgetExceeded, CloakworkError, PlanImpossible, first_line
 from cloakwork.base.progress import Reporter
 from cloakwork.engines.memory import in_memory
-from cloakwork.evaluation.compare import in_few_words, measured_figures, searching_briefly
+from cloakwork.evaluation.compare import (
+    comparison_event,
+    in_few_words,
+    measured_figures,
+    searching_briefly,
+)
 from cloakwork.evaluation.knowledge import findable
 from cloakwork.evaluation.risk_figures import Attack
+from cloakwork.evaluation.sweeping import settings_of
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.log.eventlog import EventLog
 from cloakwork.noise import secret
@@ -54,8 +60,13 @@ class RehearsedForm:
 def rehearsed(
     log: EventLog, forms: Mapping[str, Policy], ledger: Ledger, reporter: Reporter
 ) -> tuple[RehearsedForm, ...]:
-    """Each form, by name, tried once on ``log``, with what ``ledger`` has left for it."""
-    found = []
+    """Each form, by name, tried once on ``log``, with what ``ledger`` has left for it; the ledger
+    notes that they were compared.
+    """
+    policies, found = list(forms.values()), []
+    # Noted before anything is tried, so that no choice by what is seen goes unnoted.
+    noted = comparison_event(policies, settings_of(policies, []), "log")
+    ledger.record_event("compared", policies[0].metadata.dataset, noted)
     for place, (name, policy) in enumerate(forms.items(), start=1):
         reporter(f"trying {name} ({place} of {len(forms)})")
         row = RehearsedForm(name, tuple(map(in_few_words, policy.goals())))

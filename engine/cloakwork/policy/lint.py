@@ -150,7 +150,7 @@ def persons_without_unit(policy: Policy) -> Iterator[Advice]:
         is_other = name == CASE_ID or names_one_of(words_of(name), STAFF)
         if rule.role == "identifier" and name.startswith("case:") and not is_other:
             message = (
-                f"single cases are protected; if one '{name}' owns several cases, "
+                f"single cases are protected; if several cases may belong to one '{name}', "
                 f"protect it: unit: {{attribute: '{name}'}}"
             )
             yield Advice(("spec", "unit"), message)

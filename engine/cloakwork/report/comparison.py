@@ -377,7 +377,7 @@ _FOUND_BY: Final = {
 
 def form_rows(forms: "Sequence[RehearsedForm]", most: float) -> list[tuple[str, list[str]]]:
     """Forms of release beside each other, a label and a cell each: what is kept, who is found, what
-    it costs. A share of cases above ``most`` is marked with ``!``.
+    it costs. A share of cases above ``most`` is marked with ``!``, one that may be with ``?``.
     """
 
     def number(value: float | None) -> str:
@@ -387,7 +387,7 @@ def form_rows(forms: "Sequence[RehearsedForm]", most: float) -> list[tuple[str, 
         known = shares_found(form).get(kind)
         if known is None:
             return "-"
-        mark = "!" if known.share > most else " "
+        mark = "!" if known.share > most else "?" if known.high > most else " "
         return f"{100 * known.share:.1f} (to {100 * known.high:.1f}){mark}"
 
     def cost(form: "RehearsedForm") -> str:

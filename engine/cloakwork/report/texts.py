@@ -287,7 +287,7 @@ def findable_lines(attacks: Iterable[Attack], threshold: float | None) -> Iterat
     parts = [f"{words} {known[name]}" for name, words in said.items() if name in known]
     if parts:
         yield f"a case is found {', '.join(parts)} (of the cases; docs: risk)"
-    yield from (f"warning: {line}" for line in threshold_lines(attacks, threshold) if "!" in line)
+    yield from threshold_lines(attacks, threshold)
 
 
 def still_possible(plan: Plan) -> Iterator[str]:
