@@ -140,10 +140,11 @@ def few_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Searches over what noise has passed take few turns: no matter of privacy, nor of what a
     release keeps to, but of how like the log it is, and of time.
     """
-    from cloakwork.mechanisms.timestamps import hours
+    from cloakwork.mechanisms.timestamps import hours, regression
     from cloakwork.mechanisms.variants import chain
 
     monkeypatch.setattr(hours, "TURNS", 9)
+    monkeypatch.setattr(regression, "SEARCHED", 20)
     monkeypatch.setattr(chain, "_ROUNDS", 10)
 
 
@@ -155,6 +156,16 @@ def few_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     from cloakwork.evaluation import utility
 
     monkeypatch.setattr(utility, "ATTACKED", 12)
+
+
+@pytest.fixture
+def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A release's internal report measures no utility, nor who is found: for tests of what is
+    released, which hangs on none of that.
+    """
+    from cloakwork.evaluation import utility
+
+    monkeypatch.setattr(utility, "MEASURES", ())
 
 
 @pytest.fixture

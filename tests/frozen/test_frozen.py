@@ -9,7 +9,7 @@ from conftest import in_long_form
 from frozen.cells import MechanismCell, PolicyCell, all_cells, digest
 from frozen.regenerate import FILE
 
-pytestmark = pytest.mark.usefixtures("few_looked_for")
+pytestmark = pytest.mark.usefixtures("no_figures")
 
 KEPT = json.loads(FILE.read_text("utf-8"))
 LONG_SEARCH = "kanon-case-dp-timestamps on receipt.xes.gz"

@@ -20,9 +20,10 @@ from cloakwork.log.formats import read_log
 from conftest import PATTERNS_BY_CHANCE, SHARED, Said, hurried, in_long_form
 
 LOGS, POLICIES = SHARED / "logs", SHARED / "contract" / "policies"
-pytestmark = pytest.mark.skipif(
-    not LOGS.is_dir(), reason="the real logs are not beside this checkout"
-)
+pytestmark = [
+    pytest.mark.skipif(not LOGS.is_dir(), reason="the real logs are not beside this checkout"),
+    pytest.mark.usefixtures("no_figures"),
+]
 Release = Callable[[Path, str, Path], str]
 KANON = ["receipt", *in_long_form("sepsis", "road_traffic_fines")]
 DP = ["receipt", *in_long_form("bpic2012_a", "road_traffic_fines")]

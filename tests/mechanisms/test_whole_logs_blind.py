@@ -33,6 +33,8 @@ from cloakwork.run.run import Run
 from conftest import in_long_form
 from plan.conftest import policy_of
 
+pytestmark = pytest.mark.usefixtures("few_turns")
+
 Vector = dict[Any, float]
 Answers = list[tuple[Clip, Vector]]
 

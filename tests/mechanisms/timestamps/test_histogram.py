@@ -90,6 +90,7 @@ def test_it_is_a_part_of_a_goal_and_none_by_itself(mechanism):
         assert refused.kind == "misconfigured"
 
 
+@pytest.mark.usefixtures("few_turns")
 @pytest.mark.parametrize(
     ("facts", "made"),
     [
@@ -150,6 +151,7 @@ def strays(after, facts):
     return found
 
 
+@pytest.mark.usefixtures("few_turns")
 @given(
     cases=st.lists(st.lists(st.tuples(st.sampled_from("abc"), INSTANTS), max_size=4), max_size=6),
     facts=declared_facts(),

@@ -96,6 +96,7 @@ def test_what_is_asked_is_what_the_event_lists(facts: Facts) -> None:
     assert spent == charged
 
 
+@pytest.mark.usefixtures("few_turns")
 @pytest.mark.parametrize("mu", [3e-4, 3e-3, 0.03])
 @pytest.mark.parametrize("cases", [0, 1, 300])
 def test_in_a_whole_log_with_declared_activities_no_release_is_empty(mu: float, cases: int) -> None:
@@ -110,6 +111,7 @@ def test_in_a_whole_log_with_declared_activities_no_release_is_empty(mu: float, 
         assert {label for variant in found.table["variant"] for label in variant} <= set("abcd")
 
 
+@pytest.mark.usefixtures("few_turns")
 def test_a_chain_of_noise_alone_is_not_drawn_from(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor is the release then taken for one that follows the log."""
     offer = part_of(3e-4, Facts(alphabet=tuple("abcdefghijklmn")))

@@ -327,6 +327,7 @@ def fitted(
     weights = np.zeros((sums.inputs, sums.outputs))
     told = np.zeros_like(weights)
     precision = 0.0
+    likelihood = _Likelihood.of(base, curves, inputs, mass)
     for place in range(len(sums.multipliers)):
         shape = model.distributions(weights, inputs)
         expected = (inputs * mass[:, None]).T @ (shape @ curves)
@@ -340,64 +341,67 @@ def fitted(
         found = kernel.steps(gradient, weights.ravel(), lambda _, total: total, descent)
         told += (expected + found.reshape(weights.shape)) / noise**2
         precision += noise**-2
-        weights = _likeliest(
-            base,
-            curves,
-            inputs,
-            mass,
-            told / precision,
-            precision**-0.5,
-            weights,
-        )
+        weights = likelihood.likeliest(told / precision, precision**-0.5, weights)
     return weights
 
 
-def _likeliest(
-    base: Floats,
-    curves: Floats,
-    inputs: Floats,
-    mass: Floats | Ints,
-    moments: Floats,
-    noise: float,
-    start: Floats,
-) -> Floats:
-    """The weights under which curves add up to ``moments``, about: those of the largest likelihood
-    less a penalty (a ridge regression), which is the larger, the more ``noise`` there is to what
-    data tell.
-
-    In directions in which the likelihood bends by h, an estimate errs by noise / h, and weights
-    usually lie ``USUAL`` from 0; the penalty of the least mean square error is then about
-    noise^2 / h over the square of that, and 1 over it for what chance does in as many cases.
+@dataclass(frozen=True, slots=True)
+class _Likelihood:
+    """Of curves that add up to something, in the directions in which it bends: eigenvectors of
+    products of ``inputs``, and of how ``curves`` vary. ``bends``: how far in each, float64, shape
+    (inputs, outputs).
     """
-    bends_in, of_inputs = np.linalg.eigh((inputs * mass[:, None]).T @ inputs)
-    bends_out, of_curves = np.linalg.eigh(bends_of_curves(base, curves))
-    bends = np.outer(np.maximum(bends_in, 0), np.maximum(bends_out, 0))
-    penalty = (1 + noise**2 / np.maximum(bends, LEAST_BEND)) / USUAL**2
-    # In these directions, and on this scale, the likelihood bends about as much everywhere.
-    scale = 1 / np.sqrt(bends + penalty)
-    along_inputs = inputs @ of_inputs
-    along_curves = curves @ of_curves
-    target = of_inputs.T @ moments @ of_curves
 
-    def loss(flat: Floats) -> tuple[float, Floats]:
-        """Less the penalised likelihood of scaled weights, and its gradient."""
-        own = flat.reshape(scale.shape) * scale
-        logits = base + along_inputs @ own @ along_curves.T
-        highest = logits.max(axis=1, keepdims=True)
-        odds = np.exp(logits - highest)
-        total = odds.sum(axis=1, keepdims=True)
-        normalised = mass @ (np.log(total) + highest)[:, 0]
-        value = normalised - (target * own).sum() + (penalty * own**2).sum() / 2
-        expected = (along_inputs * mass[:, None]).T @ (odds / total @ along_curves)
-        slope = (expected - target + penalty * own) * scale
-        return float(value), slope.ravel()
+    base: Floats
+    mass: Floats | Ints
+    of_inputs: Floats
+    of_curves: Floats
+    bends: Floats
+    along_inputs: Floats
+    along_curves: Floats
 
-    begin = (of_inputs.T @ start @ of_curves) / scale
-    options = {"maxiter": SEARCHED, "maxfun": 2 * SEARCHED, "ftol": 0.0, "gtol": 1e-9}
-    found = minimize(loss, begin.ravel(), jac=True, method="L-BFGS-B", options=options)
-    weights = of_inputs @ (found.x.reshape(scale.shape) * scale) @ of_curves.T
-    # No zero with a sign of its own.
-    return np.asarray(np.round(weights, DIGITS) + 0.0)
+    @classmethod
+    def of(cls, base: Floats, curves: Floats, inputs: Floats, mass: Floats | Ints) -> "_Likelihood":
+        bends_in, of_inputs = np.linalg.eigh((inputs * mass[:, None]).T @ inputs)
+        bends_out, of_curves = np.linalg.eigh(bends_of_curves(base, curves))
+        bends = np.outer(np.maximum(bends_in, 0), np.maximum(bends_out, 0))
+        return cls(base, mass, of_inputs, of_curves, bends, inputs @ of_inputs, curves @ of_curves)
+
+    def likeliest(self, moments: Floats, noise: float, start: Floats) -> Floats:
+        """The weights under which curves add up to ``moments``, about: those of the largest
+        likelihood less a penalty (a ridge regression), which is the larger, the more ``noise``
+        there is to what data tell.
+
+        In directions in which the likelihood bends by h, an estimate errs by noise / h, and weights
+        usually lie ``USUAL`` from 0; the penalty of the least mean square error is then about
+        noise^2 / h over the square of that, and 1 over it for what chance does in as many cases.
+        """
+        of_inputs, of_curves, mass = self.of_inputs, self.of_curves, self.mass
+        along_inputs, along_curves = self.along_inputs, self.along_curves
+        penalty = (1 + noise**2 / np.maximum(self.bends, LEAST_BEND)) / USUAL**2
+        # In these directions, and on this scale, the likelihood bends about as much everywhere.
+        scale = 1 / np.sqrt(self.bends + penalty)
+        target = of_inputs.T @ moments @ of_curves
+
+        def loss(flat: Floats) -> tuple[float, Floats]:
+            """Less the penalised likelihood of scaled weights, and its gradient."""
+            own = flat.reshape(scale.shape) * scale
+            logits = self.base + along_inputs @ own @ along_curves.T
+            highest = logits.max(axis=1, keepdims=True)
+            odds = np.exp(logits - highest)
+            total = odds.sum(axis=1, keepdims=True)
+            normalised = mass @ (np.log(total) + highest)[:, 0]
+            value = normalised - (target * own).sum() + (penalty * own**2).sum() / 2
+            expected = (along_inputs * mass[:, None]).T @ (odds / total @ along_curves)
+            slope = (expected - target + penalty * own) * scale
+            return float(value), slope.ravel()
+
+        begin = (of_inputs.T @ start @ of_curves) / scale
+        options = {"maxiter": SEARCHED, "maxfun": 2 * SEARCHED, "ftol": 0.0, "gtol": 1e-9}
+        found = minimize(loss, begin.ravel(), jac=True, method="L-BFGS-B", options=options)
+        weights = of_inputs @ (found.x.reshape(scale.shape) * scale) @ of_curves.T
+        # No zero with a sign of its own.
+        return np.asarray(np.round(weights, DIGITS) + 0.0)
 
 
 def most_frequent_first(
