@@ -79,7 +79,7 @@ def test_published_networks_are_found_out() -> None:
     """However briefly trained: they draw variants of the source, and no others."""
     pytest.importorskip("torch")
     found = attack_membership(
-        "variants/ddpm-published", LOG, epsilon=1.0, delta=1e-3, runs=40, options=BRIEFLY
+        "variants/ddpm-published", LOG, epsilon=1.0, delta=1e-3, runs=25, options=BRIEFLY
     )
     assert found.exceeded
     assert found.groups[1].area.low > 0.8

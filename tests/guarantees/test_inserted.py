@@ -70,7 +70,7 @@ def drawn_log(random: np.random.Generator, clock: Clock) -> EventLog:
     )
 
 
-@pytest.mark.parametrize("count", [4, 60])
+@pytest.mark.parametrize("count", [4, 25])
 @pytest.mark.parametrize("clock", [days_of_utc, days_of_berlin, two_hours, minutes])
 def test_parts_lose_what_the_whole_log_loses(clock: Clock, count: int) -> None:
     """Event by event; by attributes alone, and by times as well."""

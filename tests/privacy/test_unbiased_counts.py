@@ -173,7 +173,7 @@ class CutSums(Changed):
 def average(errors: Errors, noise: Any) -> tuple[float, float]:
     """The mean error, and its standard error."""
     # A profile has two figures a run, which takes more of them.
-    runs = 200 if errors is profile else RUNS
+    runs = 100 if errors is profile else RUNS
     found = np.concatenate([errors(noise) for _ in range(runs)])
     return float(found.mean()), float(found.std() / np.sqrt(len(found)))
 

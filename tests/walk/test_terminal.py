@@ -12,10 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cloakwork.api import load_policy
 from cloakwork.authoring.answers import QUESTIONS
+from cloakwork.log.formats import read_log, write_log
 from conftest import EXAMPLES, Said, in_long_form
 from walk.steps import PURPOSE, REAL, SHIPPED, WalkedLog, require, with_windows
 
@@ -149,8 +151,10 @@ def _received(version: str, author: Desk, recipient: Desk) -> None:
 def test_questions_at_a_terminal(tmp_path, monkeypatch):
     """Each is asked once; the answers stand in the policy, and so does a form that was taken."""
     monkeypatch.setenv("CLOAKWORK_LEDGER", str(tmp_path / "ledger.db"))
-    out = tmp_path / "policy.yaml"
-    command = ["policy", "suggest", EXAMPLES / "hospital.xes.gz", "--out", out]
+    out, few = tmp_path / "policy.yaml", tmp_path / "few.xes"
+    # Each form that may be taken is tried on the log, and those found in it are looked for.
+    write_log(read_log(EXAMPLES / "hospital.xes.gz").keep_cases(np.arange(60)), few, "xes")
+    command = ["policy", "suggest", few, "--out", out]
     answers = ["share", "y", "records", "grave", 'Waits "in" # wards', "", "whole-log-dp"]
     screen = at_terminal(command, answers)
     for question in QUESTIONS.values():
