@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from scipy.stats import norm
@@ -36,7 +37,7 @@ MEANS = {
 
 
 class Refused(Exception):
-    """The rule by which a policy has no plan, in a word or two."""
+    """The rules by which a policy has no plan, each in a few words (``args``)."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class Reading:
     """What a policy says of columns, facts and means."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
+        self.broken: list[str] = []
         self.spec = document["spec"]
         self.rules = self.spec["attributes"]
         self.assume = self.spec.get("assume", {})
@@ -65,6 +67,7 @@ class Reading:
         self.goals = [self._goal(each) for each in self.spec["guarantees"]]
         covered = [name for goal in self.goals for name in goal["over"]]
         self.covered = set(covered)
+        self.exposed = {self.column(name) for name in self.spec.get("expose", {})}
         # Section 2: a column is covered, dropped or exposed. The control flow always stays.
         self.released = {FLOW}
         for name, rule in self.rules.items():
@@ -97,9 +100,12 @@ class Reading:
             for name in MEANS[means]
         )
 
+    def refuse(self, rule: str) -> None:
+        self.broken.append(rule)
+
     def need(self, means: str) -> None:
         if not self.allows(means):
-            raise Refused("no means")
+            self.refuse("no means")
 
     def rule_of(self, column: str) -> Mapping[str, Any]:
         return self.rules.get(column, {})
@@ -112,18 +118,28 @@ def _fits(glob: str, name: str) -> bool:
 def claims_of(document: Mapping[str, Any]) -> list[Claim]:
     """The claims of the release that a policy asks for, in its order; raises Refused."""
     policy = Reading(document)
-    for column in sorted(policy.released - policy.covered):
-        if column not in policy.spec.get("expose", {}):
-            raise Refused("exposed without a reason")
-    for column in policy.covered & set(policy.rules):
-        if policy.rule_of(column).get("treatment") == "drop":
-            raise Refused("covered and dropped")
     claims = [RULES[goal["kind"]](policy, goal) for goal in policy.goals]
-    _together(policy)
-    if "rules" in policy.assume and not any(map(_is_whole, policy.goals)):
-        raise Refused("rules without drawn cases")
+    for rule in (_columns, _together, _process_rules):
+        rule(policy)
     _within_budget(policy, claims)
+    if policy.broken:
+        raise Refused(*policy.broken)
     return claims
+
+
+def _columns(policy: Reading) -> None:
+    """Section 2: covered or exposed, and released where it is covered."""
+    if policy.released - policy.covered - policy.exposed:
+        policy.refuse("exposed without a reason")
+    if policy.exposed & policy.covered:
+        policy.refuse("exposed and covered")
+    if policy.covered - policy.released:
+        policy.refuse("nothing to cover")
+
+
+def _process_rules(policy: Reading) -> None:
+    if "rules" in policy.assume and not any(map(_is_whole, policy.goals)):
+        policy.refuse("rules without drawn cases")
 
 
 def _is_dp(goal: Mapping[str, Any]) -> bool:
@@ -145,29 +161,52 @@ def _together(policy: Reading) -> None:
     whole = [goal for goal in policy.goals if _is_whole(goal)]
     if whole and (counted & set(kinds) or "local-dp" in kinds or "metric-privacy" in kinds):
         # k after noise counts rows; noise after k has no claim; local noise copies raw rows.
-        raise Refused("noise on the flow beside real cases")
+        policy.refuse("noise on the flow beside real cases")
     if whole and len(policy.goals) > 1:
-        raise Refused("two claims over one column")
+        policy.refuse("two claims over one column")
     if {"k-anonymity", "confidence-bound"} <= set(kinds):
-        raise Refused("two claims over one column")
+        policy.refuse("two claims over one column")
     noisy = [c for g in policy.goals if _is_dp(g) or g["kind"] in NOISED for c in g["over"]]
     if len(noisy) != len(set(noisy)):
-        raise Refused("two claims over one column")
+        policy.refuse("two claims over one column")
     if TIMES in noisy and any(
         TIMES in goal["over"] for goal in policy.goals if goal["kind"] in counted
     ):
-        raise Refused("another step reads times")
-    values = [c for g in policy.goals if g["kind"] in counted for c in g["over"] if c != FLOW]
-    if set(noisy) & set(values):
-        raise Refused("two claims over one column")
+        policy.refuse("another step reads times")
+    # Of what is counted, one step writes each column: coarser values or exchanged ones, not both.
+    written = [
+        (c, WRITTEN_BY[g["kind"]])
+        for g in policy.goals
+        if g["kind"] in counted
+        for c in g["over"]
+        if c != FLOW
+    ]
+    values = {column for column, _ in written}
+    if set(noisy) & values or len(written) != len(values):
+        policy.refuse("two claims over one column")
+    # Nor the flow twice, but for cases and employees, whom one step counts.
+    flows = [
+        (g["kind"], g["unit"].get("level") == "event") for g in policy.goals if FLOW in g["over"]
+    ]
+    same = [(g["kind"], *sorted(g["over"])) for g in policy.goals if g["kind"] != "k-anonymity"]
+    if len(flows) != len(set(flows)) or len(same) != len(set(same)):
+        policy.refuse("two claims over one column")
 
 
 NOISED = {"metric-privacy", "local-dp"}
 
+WRITTEN_BY = {
+    "k-anonymity": "coarser",
+    "t-closeness": "closeness",
+    "l-diversity": "closeness",
+    "confidence-bound": "confidence-bound",
+}
+
 
 def _k_anonymity(policy: Reading, goal: Mapping[str, Any]) -> Claim:
     if FLOW not in goal["over"] or {TIMES, META} & set(goal["over"]):
-        raise Refused("k over other columns")
+        policy.refuse("k over other columns")
+    _counts_source_cases(policy)
     of_employees = goal["unit"].get("level") == "event"
     policy.need("employees" if of_employees else "k-anonymity")
     if len(goal["over"]) > 1:
@@ -175,10 +214,10 @@ def _k_anonymity(policy: Reading, goal: Mapping[str, Any]) -> Claim:
     protects = _protected(policy, goal["unit"])
     if of_employees:
         if goal["unit"]["attribute"] in policy.released:
-            raise Refused("the unit is released")
+            policy.refuse("the unit is released")
         if len(goal["over"]) > 1:
-            raise Refused("k over other columns")
-    elif goal.get("count", "cases") == "units" and not goal["unit"]:
+            policy.refuse("k over other columns")
+    elif goal.get("count", "cases") == "cases":
         protects = "case"
     strength = {"k": goal["k"], "scope": goal.get("scope", "variants")}
     if not of_employees:
@@ -186,15 +225,19 @@ def _k_anonymity(policy: Reading, goal: Mapping[str, Any]) -> Claim:
     return Claim("k-anonymity", frozenset(goal["over"]), strength, protects)
 
 
+def _counts_source_cases(policy: Reading) -> None:
+    """Section 1: k counts source cases, never the parts of one."""
+    if policy.unit.get("on_conflict") == "split":
+        policy.refuse("parts of cases are counted")
+
+
 def _closeness(policy: Reading, goal: Mapping[str, Any]) -> Claim:
     policy.need("closeness")
     column = goal["over"][0]
     if column in (FLOW, META):
-        raise Refused("no attribute")
+        policy.refuse("no attribute")
     if goal.get("distance") == "stochastic" and goal["t"] < 1:
-        raise Refused("t below 1 for probabilities")
-    if policy.rule_of(column).get("treatment") == "pseudonymise":
-        raise Refused("values are changed")
+        policy.refuse("t below 1 for probabilities")
     names = ("t", "l", "distance", "scale", "variety", "classes")
     strength = {name: goal[name] for name in names if name in goal}
     return Claim(goal["kind"], frozenset(goal["over"]), strength, _protected(policy, policy.unit))
@@ -202,8 +245,11 @@ def _closeness(policy: Reading, goal: Mapping[str, Any]) -> Claim:
 
 def _confidence_bound(policy: Reading, goal: Mapping[str, Any]) -> Claim:
     policy.need("confidence-bound")
+    _counts_source_cases(policy)
     if goal.get("background") == "relative" and TIMES not in map(policy.column, policy.rules):
-        raise Refused("no times")
+        policy.refuse("no times")
+    if any(policy.rule_of(c).get("treatment", "keep") != "keep" for c in goal["over"]):
+        policy.refuse("values are changed")
     names = ("L", "K", "C", "background", "precision", "missing")
     strength = {name: goal[name] for name in names if name in goal}
     return Claim(goal["kind"], frozenset(goal["over"]), strength, _protected(policy, policy.unit))
@@ -213,45 +259,47 @@ def _differential_privacy(policy: Reading, goal: Mapping[str, Any]) -> Claim:
     delta = goal.get("delta", 0.0)
     # Section 4: delta is at most a tenth of one over the declared number of units.
     most = policy.assume.get("units_at_most")
+    if policy.unit.get("level") == "event":
+        most = None  # it counts cases, and a case has any number of employees
     if delta > (1e-6 if most is None else 1 / (10 * most)):
-        raise Refused("delta")
+        policy.refuse("delta")
     strength = {"epsilon": _epsilon(goal), "delta": delta}
     strength["neighbours"] = goal.get("neighbours", "unbounded")
     over, hypotheses = set(goal["over"]), {"well-formed", "limits", *_facts(policy, goal)}
     if policy.unit.get("level") == "event":
         if "cases_per_employee" not in policy.assume:
-            raise Refused("no bound on an employee's cases")
+            policy.refuse("no bound on an employee's cases")
         if policy.unit["attribute"] in policy.released:
-            raise Refused("the unit is released")
+            policy.refuse("the unit is released")
         hypotheses.add("cases_per_employee")
     elif policy.unit:
         hypotheses.add("without a unit")
         if policy.unit["attribute"] in over:
-            raise Refused("the unit is released")
+            policy.refuse("the unit is released")
     values = over - {FLOW, TIMES, META}
     for name in values:
         rule = policy.rule_of(name)
         if not ("domain" in rule or "range" in rule):
             if not rule.get("find_values"):
-                raise Refused("no public values")
+                policy.refuse("no public values")
             if strength["neighbours"] == "bounded" or not delta:
-                raise Refused("values cannot be found")
+                policy.refuse("values cannot be found")
     protects = _protected(policy, policy.unit)
     if strength["neighbours"] == "unbounded":
         # Rule 1: presence shows in every column, the flow first.
         if FLOW not in over:
-            raise Refused("the flow is not covered")
+            policy.refuse("the flow is not covered")
         if policy.released - over:
-            raise Refused("raw columns beside noise")
+            policy.refuse("raw columns beside noise")
         if not delta:
-            raise Refused("no delta")
+            policy.refuse("no delta")
         policy.need("flow")
         for means, needed in (("drawn-times", TIMES in over), ("drawn-values", bool(values))):
             if needed:
                 policy.need(means)
         return Claim(goal["kind"], frozenset(over), strength, protects, None, frozenset(hypotheses))
     if {FLOW, META} & over:
-        raise Refused("the flow is taken as known")
+        policy.refuse("the flow is taken as known")
     # Rule 4: drawn from tables where there is a delta, else noise of the declared widths.
     bounds = {"window", "longest_gap", "longest_case"} <= set(policy.assume)
     drawn = bool(delta) and all(
@@ -260,8 +308,9 @@ def _differential_privacy(policy: Reading, goal: Mapping[str, Any]) -> Claim:
         if needed
     )
     if not drawn and not (over == {TIMES} and bounds and policy.allows("noise-on-times")):
-        raise Refused("no means")
+        policy.refuse("no means")
     given = (policy.released | {META}) - over
+    given |= {"window"} & set(policy.assume)
     return Claim(
         goal["kind"], frozenset(over), strength, protects, frozenset(given), frozenset(hypotheses)
     )
@@ -269,7 +318,7 @@ def _differential_privacy(policy: Reading, goal: Mapping[str, Any]) -> Claim:
 
 def _metric_privacy(policy: Reading, goal: Mapping[str, Any]) -> Claim:
     if set(goal["over"]) != {TIMES}:
-        raise Refused("metric privacy of other columns")
+        policy.refuse("metric privacy of other columns")
     policy.need("noise-on-times")
     strength = {"epsilon": goal["epsilon"], "shift": goal["shift"]}
     given = frozenset((policy.released | {META}) - {TIMES})
@@ -280,17 +329,18 @@ def _metric_privacy(policy: Reading, goal: Mapping[str, Any]) -> Claim:
 def _local_dp(policy: Reading, goal: Mapping[str, Any]) -> Claim:
     over = set(goal["over"])
     if {FLOW, TIMES, META} & over:
-        raise Refused("local noise on other columns")
+        policy.refuse("local noise on other columns")
     kinds = {
         means for name in over for means in ("domain", "range") if means in policy.rule_of(name)
     }
     if len(kinds) != 1 or not all(kinds <= set(policy.rule_of(name)) for name in over):
-        raise Refused("no public values")
-    policy.need(kinds.pop())
+        policy.refuse("no public values")
+    else:
+        policy.need(kinds.pop())
     per = goal.get("per", "value")
     of_events = [name for name in over if not name.startswith("case:")]
     if per == "case" and of_events and "longest_case" not in policy.assume:
-        raise Refused("no bound on values")
+        policy.refuse("no bound on values")
     strength = {"epsilon": goal["epsilon"], "per": per}
     hypotheses = frozenset({"well-formed", "limits", *_facts(policy, goal)})
     return Claim(goal["kind"], frozenset(over), strength, per, None, hypotheses)
@@ -341,7 +391,8 @@ def _facts(policy: Reading, goal: Mapping[str, Any]) -> set[str]:
     declared = {name for name in facts if name in policy.assume}
     if TIMES in over:
         declared.add("grid")
-    return declared | {f"values of {name}" for name in over - {FLOW, TIMES, META}}
+    public = {name for name in over if {"domain", "range"} & set(policy.rule_of(name))}
+    return declared | {f"values of {name}" for name in public - {FLOW, TIMES, META}}
 
 
 def _within_budget(policy: Reading, claims: Iterable[Claim]) -> None:
@@ -353,27 +404,27 @@ def _within_budget(policy: Reading, claims: Iterable[Claim]) -> None:
         spent[name] = (sum(c.strength["epsilon"] for c in claims if c.kind == kind), 0.0)
     total = budget.get("total", {})
     caps = [("", budget.get("release")), ("", total or None)]
-    caps += [(name, total.get(name)) for name in ("metric", "local")]
+    # Where no total is set apart for single values, theirs is that of everything.
+    for name in ("metric", "local"):
+        caps += [(name, budget.get("release")), (name, total.get(name, total or None))]
     for name, most in caps:
-        if most is None:
-            continue
-        epsilon, delta = spent[name]
-        slack = 1 + 1e-12
-        if epsilon > _epsilon(most) * slack or delta > most.get("delta", 0.0) * slack:
-            raise Refused("budget")
+        if most is not None and (
+            spent[name][0] > _epsilon(most) * (1 + 1e-12)
+            or spent[name][1] > most.get("delta", 0.0) * (1 + 1e-12)
+        ):
+            policy.refuse("budget")
 
 
 @dataclass
 class Lineage:
     """What reaches each column through the steps of a plan.
 
-    ``raw``: source columns whose values reach it without noise; ``behind``: the steps whose noise
-    it came through; ``rippled``: whether one case more could change any part of it.
+    ``raw``: source columns whose values reach it without noise; ``rippled``: whether one case more
+    could change any part of it; ``too_late``: whether something was measured after that.
     """
 
     released: frozenset[str]
     raw: dict[str, set[str]] = field(default_factory=dict)
-    behind: dict[str, set[int]] = field(default_factory=dict)
     rippled: set[str] = field(default_factory=set)
     too_late: bool = False
     steps: Sequence[Mapping[str, Any]] = ()
@@ -384,24 +435,21 @@ class Lineage:
         for step in steps:
             columns |= {*step["lineage"]["reads"], *step["lineage"]["measures"]}
         self.raw = {column: {column} for column in columns}
-        self.behind = {column: set() for column in columns}
-        for place, step in enumerate(steps):
-            self._take(place, step["lineage"])
+        for step in steps:
+            self._take(step["lineage"])
         return self
 
-    def _take(self, place: int, lineage: Mapping[str, Any]) -> None:
+    def _take(self, lineage: Mapping[str, Any]) -> None:
         reads, measures = set(lineage["reads"]), set(lineage["measures"])
         if measures & self.rippled and not lineage.get("enriches"):
             self.too_late = True
         raw = set().union(*(self.raw[column] for column in reads)) if reads else set()
-        behind = set().union(*(self.behind[column] for column in reads)) if reads else set()
         if lineage.get("generates"):
             for column in set(self.raw) - set(lineage["writes"]):
-                self.raw[column], self.behind[column] = set(), {place}
+                self.raw[column] = set()
         for column in lineage["writes"]:
             own = self.raw[column] | self.raw[FLOW] if lineage.get("fills") else raw
             self.raw[column] = set(own)
-            self.behind[column] = behind | ({place} if measures else set())
             if lineage["stability"] is None:
                 self.rippled.add(column)
 
@@ -413,13 +461,14 @@ class Lineage:
         return not any(self.raw[column] & claim.over for column in shown)
 
     def events(self, claim: Claim) -> list[Mapping[str, Any]]:
-        """All noise that the covered columns came through (rule 3: composed by one accountant)."""
-        places = set().union(*(self.behind[column] for column in claim.over | {FLOW, META}))
+        """All noise through which the covered columns were looked at (rule 3: composed by one
+        accountant).
+        """
         currency = {"metric-privacy": "metric", "local-dp": "local"}.get(claim.kind, "unit")
         return [
-            self.steps[place]["event"]
-            for place in sorted(places)
-            if self.steps[place]["currency"] == currency
+            step["event"]
+            for step in self.steps
+            if step["currency"] == currency and claim.over & set(step["lineage"]["measures"])
         ]
 
 
@@ -515,3 +564,94 @@ def of_member(epsilon: float, delta: float, size: int) -> tuple[float, float]:
     """What one may cost, so that a group of ``size`` costs that."""
     one = epsilon / size
     return one, delta * math.expm1(one) / math.expm1(epsilon)
+
+
+def exposed_by(document: Mapping[str, Any], claims: Iterable[Claim]) -> set[str]:
+    """What nobody covers: columns, and the form of the release but where all of it is drawn."""
+    policy = Reading(document)
+    drawn = any(claim.strength.get("neighbours") == "unbounded" for claim in claims)
+    return policy.released - policy.covered | (set() if drawn else {META})
+
+
+def charges_of(claims: Iterable[Claim]) -> list[tuple[str, float, float, str | None]]:
+    """What the ledger is told (section 4): currency, epsilon, delta, and the protected unit."""
+    named = {"metric-privacy": "metric", "local-dp": "local", "differential-privacy": "unit"}
+    return [
+        (
+            named[claim.kind],
+            claim.strength["epsilon"],
+            claim.strength.get("delta", 0.0),
+            None if claim.kind == "metric-privacy" else claim.protects.split(" x ")[0],
+        )
+        for claim in claims
+        if claim.kind in named
+    ]
+
+
+def too_little_noise(claim: Claim, steps: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Where a step's parameters do not give what its event says, by the mechanism sheets (6.1, 6.7,
+    6.9); an event of which a sheet says nothing passes.
+    """
+    found = []
+    for step in steps:
+        said, name = step["params"], step["mechanism"]
+        if claim.kind == "metric-privacy" and name == "timestamps/laplace":
+            moved = math.ceil(seconds(said["shift"]) / seconds(said["grid"]))
+            moved *= 2 if said["noised"] == "gaps" else 1
+            if moved / step["event"]["scale"] > claim.strength["epsilon"]:
+                found.append("noise on times is too small for the shift")
+        if (
+            claim.kind == "local-dp"
+            and {each["name"] for each in said.get("attributes", ())} & claim.over
+        ):
+            each_case = [
+                1 if each["name"].startswith("case:") else said["longest_case"] or math.inf
+                for each in said["attributes"]
+            ]
+            values = sum(each_case) if said["per"] == "case" else 1
+            if values * said["epsilon"] > claim.strength["epsilon"] * (1 + 1e-12):
+                found.append("the values of a case cost more than the case may")
+        if claim.kind == "differential-privacy" and name == "timestamps/laplace":
+            grid, m, longest = seconds(said["grid"]), said["max_cases"], said["longest_case"]
+            span = instant(said["window"]["end"]) - instant(said["window"]["start"])
+            loss = m * math.ceil(span / grid) / said["start_scale"]
+            if longest > 1:
+                loss += (
+                    m
+                    * (longest - 1)
+                    * math.ceil(seconds(said["longest_gap"]) / grid)
+                    / said["gap_scale"]
+                )
+            if loss > claim.strength["epsilon"] * (1 + 1e-9):
+                found.append("noise on the times of a case is too small")
+        threshold = said if name == "variants/threshold" else said.get("threshold")
+        if threshold and claim.kind == "differential-privacy":
+            epsilon, delta = threshold_cost(threshold)
+            if epsilon > threshold["epsilon"] * (1 + 1e-9) or delta > threshold["delta"] * (
+                1 + 1e-9
+            ):
+                found.append("the threshold is too low, or its noise too small")
+    return found
+
+
+def threshold_cost(said: Mapping[str, Any]) -> tuple[float, float]:
+    """Section 6.1: the noise on counts of a unit of m cases, and the chance that its own pass."""
+    m, tau, scale = said["max_cases"], said["tau"], said["scale"]
+    r = math.exp(-1 / scale)
+    if said["noise"] == "laplace":
+        return m / scale, m * r ** (tau - m) / (1 + r)
+    if said["noise"] == "truncated-geometric":
+        return m / scale, r ** (tau - m) * (1 - r**m) / (1 + r - 2 * r**tau)
+    return 0.0, m * float(norm.sf((tau - m - 0.5) / scale))
+
+
+def seconds(duration: str) -> float:
+    """A duration as a policy writes it."""
+    return (
+        float(duration[:-1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}[duration[-1]]
+    )
+
+
+def instant(text: str) -> float:
+    """Seconds since 1970."""
+    return datetime.fromisoformat(text).timestamp()

@@ -2,6 +2,7 @@
 be refused. The same seed gives the same policy.
 """
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -11,18 +12,38 @@ ATTRIBUTES = ("case:age", "case:kind", "department", "cost", "org:resource")
 
 GROUPS = {"near": ["x", "y"], "far": ["z"]}
 
-FAMILIES = ("count", "close", "tlkc", "employees", "times", "drawn", "local", "flow", "log", "any")
+FAMILIES = (
+    *("count", "close", "tlkc", "times", "local", "employees", "log") * 2,
+    *("drawn", "flow", "any"),
+)
 
 
-def random_policy(seed: int) -> Document:
+class Draw(Random):
+    """``plain``: strengths of noise are the first of their choices, so that policies share what is
+    calibrated for them.
+    """
+
+    def __init__(self, seed: int, *, plain: bool) -> None:
+        super().__init__(seed)
+        self.plain = plain
+
+    def strength(self, choices: Sequence[Any]) -> Any:
+        return choices[0] if self.plain else self.choice(choices)
+
+
+def random_policy(seed: int, *, plain: bool = False) -> Document:
     """The policy of one seed."""
-    draw = Random(seed)
+    draw = Draw(seed, plain=plain)
     rules = _rules(draw)
     spec: Document = {"unit": "case", "attributes": rules}
     if draw.random() < 0.25:
-        rules["case:patient"] = {"role": "identifier", "treatment": "drop"}
-        spec["unit"] = {"attribute": "case:patient", "max_cases": draw.choice([1, 2, 5])}
+        treatment = "drop" if draw.random() < 0.85 else draw.choice(["keep", "pseudonymise"])
+        rules["case:patient"] = {"role": "identifier", "treatment": treatment}
+        spec["unit"] = {"attribute": "case:patient", "max_cases": draw.strength([2, 1, 5])}
+        spec["unit"] |= {"on_conflict": "split"} if draw.random() < 0.1 else {}
     family = draw.choice(FAMILIES)
+    if family in ("times", "drawn", "log") and draw.random() < 0.9:
+        rules["time:timestamp"] = {"role": "timestamp"}
     spec["guarantees"] = _goals(draw, family, spec)
     _expose(draw, spec)
     spec["assume"] = _facts(draw, spec)
@@ -30,6 +51,10 @@ def random_policy(seed: int) -> Document:
         spec["budget"] = _budget(draw, spec["guarantees"])
     if draw.random() < 0.3:
         spec["mechanisms"] = _means(draw)
+    if draw.random() < 0.08:
+        spec["profile"] = draw.choice(
+            [{"epsilon": 0.1}, {"epsilon": 1.5}, {"epsilon": 0.2, "delta": 1e-7}]
+        )
     rules["*"] = {"treatment": "drop"}
     header = {"name": "random", "version": "1.0.0", "owner": "a", "purpose": "b", "dataset": "c"}
     return {
@@ -40,7 +65,7 @@ def random_policy(seed: int) -> Document:
     }
 
 
-def _rules(draw: Random) -> Document:
+def _rules(draw: Draw) -> Document:
     rules: Document = {"concept:name": {"role": "control-flow"}}
     if draw.random() < 0.8:
         rules["time:timestamp"] = {"role": "timestamp"}
@@ -61,15 +86,16 @@ def _rules(draw: Random) -> Document:
     return rules
 
 
-def _names(draw: Random, spec: Document) -> list[str]:
+def _names(draw: Draw, spec: Document) -> list[str]:
     """Some of the declared attributes, most often of those that nothing is done with."""
     named = [name for name in spec["attributes"] if name in ATTRIBUTES]
     free = [name for name in named if "treatment" not in spec["attributes"][name]]
     pool = free if free and draw.random() < 0.9 else named
-    return draw.sample(pool, draw.randint(1, len(pool))) if pool else []
+    names = draw.sample(pool, draw.randint(1, len(pool))) if pool else []
+    return [*names, "case:patient"] if draw.random() < 0.02 else names
 
 
-def _goals(draw: Random, family: str, spec: Document) -> list[Document]:
+def _goals(draw: Draw, family: str, spec: Document) -> list[Document]:
     flow = [_k_anonymity(draw, spec)] if draw.random() < 0.85 else []
     names = _names(draw, spec)
     match family:
@@ -87,17 +113,25 @@ def _goals(draw: Random, family: str, spec: Document) -> list[Document]:
             over = ["timestamps"] * (draw.random() < 0.8) + names * (draw.random() < 0.5)
             return [*flow, {**_epsilon(draw), "neighbours": "bounded", "over": over or ["cost"]}]
         case "local" if names:
-            return [*flow, _local(draw, names), *([_of_times(draw)] * (draw.random() < 0.3))]
+            parted = [names] if draw.random() < 0.6 else [[name] for name in names]
+            noise = [_local(draw, some) for some in parted]
+            return [*flow, *noise, *([_of_times(draw)] * (draw.random() < 0.3))]
         case "log":
             over = ["timestamps"] * (draw.random() < 0.6) + names * (draw.random() < 0.7)
             return [{**_epsilon(draw), "over": ["control-flow", *over]}]
         case "any":
-            return [_any(draw, spec, names) for _ in range(draw.randint(1, 3))]
-    return [{**_epsilon(draw), "over": ["control-flow"]}]
+            first = flow[: draw.random() < 0.5]
+            return [*first, *(_any(draw, spec, names) for _ in range(draw.randint(1, 2)))]
+        case "flow":
+            return [{**_epsilon(draw), "over": ["control-flow"]}]
+    return [_k_anonymity(draw, spec)]
 
 
-def _any(draw: Random, spec: Document, names: list[str]) -> Document:
-    over = draw.sample(["control-flow", "timestamps", *names], draw.randint(1, 1 + len(names)))
+def _any(draw: Draw, spec: Document, names: list[str]) -> Document:
+    columns = ["control-flow", "timestamps", *names]
+    over = draw.sample(columns, draw.randint(1, len(columns))) + ["metadata"] * (
+        draw.random() < 0.1
+    )
     some = names or ["case:age"]
     return draw.choice(
         [
@@ -112,20 +146,24 @@ def _any(draw: Random, spec: Document, names: list[str]) -> Document:
     )
 
 
-def _k_anonymity(draw: Random, spec: Document) -> Document:
+def _k_anonymity(draw: Draw, spec: Document) -> Document:
     names = _names(draw, spec) if draw.random() < 0.3 else []
     goal: Document = {"kind": "k-anonymity", "k": draw.choice([2, 5, 20])}
     goal["over"] = ["control-flow", *names]
     if draw.random() < 0.3:
         goal["scope"] = "prefixes"
-    if spec["unit"] != "case" and draw.random() < 0.5:
+    if draw.random() < (0.05 if spec["unit"] == "case" else 0.5):
         goal["count"] = "units"
+    if draw.random() < 0.05:
+        goal["over"] = draw.choice(
+            [names or ["timestamps"], ["control-flow", "timestamps"], ["metadata", "control-flow"]]
+        )
     return goal
 
 
-def _closeness(draw: Random, name: str) -> Document:
+def _closeness(draw: Draw, name: str) -> Document:
     classes = draw.choice([{}, {"classes": "prefixes"}])
-    if draw.random() < 0.3:
+    if draw.random() < 0.4:
         return {"kind": "l-diversity", "l": draw.choice([2, 3]), "attribute": name, **classes}
     if draw.random() < 0.3:
         t = draw.choice([0.5, 1.5, 2])
@@ -133,7 +171,7 @@ def _closeness(draw: Random, name: str) -> Document:
     return {"kind": "t-closeness", "t": draw.choice([0.1, 0.4]), "attribute": name, **classes}
 
 
-def _confidence_bound(draw: Random, names: list[str]) -> Document:
+def _confidence_bound(draw: Draw, names: list[str]) -> Document:
     goal: Document = {"kind": "confidence-bound", "L": draw.choice([1, 2]), "K": 5}
     goal["background"] = draw.choice(["set", "multiset", "sequence", "relative"])
     if goal["background"] == "relative":
@@ -143,7 +181,7 @@ def _confidence_bound(draw: Random, names: list[str]) -> Document:
     return goal
 
 
-def _of_employees(draw: Random, spec: Document) -> list[Document]:
+def _of_employees(draw: Draw, spec: Document) -> list[Document]:
     spec["attributes"]["org:resource"] = {"role": "identifier", "treatment": "drop"}
     unit = {"attribute": "org:resource", "level": "event"}
     if draw.random() < 0.2:
@@ -156,32 +194,32 @@ def _of_employees(draw: Random, spec: Document) -> list[Document]:
     return draw.choice(
         [
             [counted],
-            [{**_epsilon(draw), "over": over}],
+            *([{**_epsilon(draw), "over": over}],) * 2,
             [counted, {**_epsilon(draw), "over": ["timestamps"], "neighbours": "bounded"}],
             [counted, _of_times(draw)],
         ]
     )
 
 
-def _of_times(draw: Random) -> Document:
+def _of_times(draw: Draw) -> Document:
     epsilon, shift = draw.choice([0.5, 1.0, 2.0]), draw.choice(["1h", "1d"])
     return {"kind": "metric-privacy", "epsilon": epsilon, "shift": shift, "over": ["timestamps"]}
 
 
-def _local(draw: Random, names: list[str]) -> Document:
+def _local(draw: Draw, names: list[str]) -> Document:
     goal: Document = {"kind": "local-dp", "epsilon": draw.choice([1.0, 2.0]), "over": names}
     return goal | ({"per": "case"} if draw.random() < 0.5 else {})
 
 
-def _epsilon(draw: Random) -> Document:
+def _epsilon(draw: Draw) -> Document:
     goal: Document = {"kind": "differential-privacy"}
-    how = (
-        {"guessing_advantage": 0.2} if draw.random() < 0.1 else {"epsilon": draw.choice([1.0, 2.0])}
+    goal |= draw.strength(
+        [{"epsilon": 1.0}] * 5 + [{"epsilon": 2.0}] * 4 + [{"guessing_advantage": 0.2}]
     )
-    return goal | how | draw.choice([{"delta": 1e-6}] * 4 + [{"delta": 1e-5}, {"delta": 1e-3}, {}])
+    return goal | draw.choice([{"delta": 1e-6}] * 5 + [{"delta": draw.strength([1e-3, 1e-5])}, {}])
 
 
-def _expose(draw: Random, spec: Document) -> None:
+def _expose(draw: Draw, spec: Document) -> None:
     covered = {name for goal in spec["guarantees"] for name in goal.get("over", ["control-flow"])}
     covered |= {goal["attribute"] for goal in spec["guarantees"] if "attribute" in goal}
     shown = [
@@ -199,10 +237,10 @@ def _expose(draw: Random, spec: Document) -> None:
     }
 
 
-def _facts(draw: Random, spec: Document) -> Document:
+def _facts(draw: Draw, spec: Document) -> Document:
     said: Document = {
         "alphabet": ["a", "b", "c"],
-        "units_at_most": draw.choice([100, 10_000]),
+        "units_at_most": draw.strength([10_000, 100]),
         "longest_case": 10,
         "longest_gap": "10d",
         "window": {"start": "2023-01-01T00:00:00Z", "end": "2025-01-01T00:00:00Z"},
@@ -213,11 +251,11 @@ def _facts(draw: Random, spec: Document) -> Document:
     rare = {"alphabet", "rules", "time_zone"}
     facts = {n: v for n, v in said.items() if draw.random() < (0.1 if n in rare else 0.5)}
     if draw.random() < 0.8 and "event" in str(spec["unit"]):
-        facts["cases_per_employee"] = draw.choice([2, 20])
+        facts["cases_per_employee"] = draw.strength([2, 20])
     return facts
 
 
-def _budget(draw: Random, goals: list[Document]) -> Document:
+def _budget(draw: Draw, goals: list[Document]) -> Document:
     """A total, or a limit of a release: too small now and then."""
     paid = [goal for goal in goals if goal["kind"] == "differential-privacy"]
     factor = draw.choice([0.5, 1.0, 1.0, 4.0])
@@ -228,11 +266,11 @@ def _budget(draw: Random, goals: list[Document]) -> Document:
     return draw.choice([{"release": limit}, {"total": limit}, {"total": limit | _apart(draw)}])
 
 
-def _apart(draw: Random) -> Document:
+def _apart(draw: Draw) -> Document:
     return {name: {"epsilon": draw.choice([0.5, 2.0])} for name in ("metric", "local")}
 
 
-def _means(draw: Random) -> Document:
+def _means(draw: Draw) -> Document:
     families = ["kanon/*", "variants/*", "timestamps/*", "attributes/*", "bound"]
     names = ["kanon/optimal", "variants/threshold", "timestamps/laplace", "timestamps/histogram"]
     return draw.choice(
@@ -241,6 +279,8 @@ def _means(draw: Random) -> Document:
             {"allow": draw.sample(families, 4)},
             {"deny": [draw.choice([*families[:4], *names])]},
             {"prefer": [draw.choice(names)]},
+            {"prefer": [draw.choice(["variants/prefix-tree", "dfg/laplace", "kanon/pretsa"])]},
+            {"deny": ["bound", "attributes/redact", "kanon/fill"]},
             {"allow": ["*"], "prefer": ["attributes/histogram"], "deny": ["kanon/auto"]},
         ]
     )
