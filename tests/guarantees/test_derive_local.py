@@ -7,6 +7,7 @@ import pytest
 from cloakwork.base.costs import EpsilonDelta
 from cloakwork.base.facts import Facts
 from cloakwork.guarantees import LocalDP
+from cloakwork.guarantees.claims import DomainsDeclared
 from cloakwork.plan.derive import derive
 from guarantees.test_derive import step
 
@@ -37,6 +38,7 @@ def test_randomised_values_give_the_claim():
     assert not found.causes
     (claim,) = found.claims
     assert (claim.currency, claim.cost.epsilon) == ("local", 1.0)
+    assert DomainsDeclared(attributes=("drug", "ward")) in claim.assumptions
     fills = step("fill", reads=("control-flow",), writes=("drug",), fills=True)
     assert derived(goal("drug"), randomises("drug"), fills, released=("drug",)).claims
     cases = goal("drug", "ward", per="case", epsilon=2.0)

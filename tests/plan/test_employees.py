@@ -21,6 +21,8 @@ from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan, plan_text, prove
 from cloakwork.plan.sentences import assumption_in_words
 from cloakwork.policy.diff import diff
+from cloakwork.policy.explain import gains_of_declaring
+from cloakwork.policy.lint import large_delta
 from plan.conftest import ATTRIBUTES, DP, KANON, policy_of
 
 STAFF = {"attribute": "org:resource", "level": "event"}
@@ -133,6 +135,20 @@ def test_a_bound_on_units_counts_cases_beside_employees() -> None:
     plan = plan_of(DP, assume={"cases_per_employee": 20, "units_at_most": 5000})
     said = [assumption_in_words(each) for each in plan.claims[0].assumptions]
     assert "the log holds at most 5,000 cases (declared)" in said
+
+
+def test_how_many_cases_there_are_allows_no_larger_delta_for_employees() -> None:
+    """A hundred cases may have ten thousand employees: at delta 1/(10 x 100 cases) ten of these
+    might be published outright.
+    """
+    assume = {"cases_per_employee": 20, "units_at_most": 100}
+    said = causes_of({**DP, "delta": 1e-5}, assume=assume)
+    assert "delta 1e-05 is more than 1e-06, the most for employees" in said
+    policy = policy_of(
+        attributes=WITH_STAFF, unit=STAFF, guarantees=[{**DP, "delta": 1e-5}], assume=assume
+    )
+    assert any("for employees" in advice.message for advice in large_delta(policy))
+    assert "units_at_most" not in gains_of_declaring(policy, policy.spec.guarantees[0])
 
 
 def test_drawn_values_of_an_employee_are_replaced() -> None:

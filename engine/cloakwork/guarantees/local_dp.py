@@ -19,7 +19,12 @@ from cloakwork.guarantees.base import (
     rounded_up,
     times_text,
 )
-from cloakwork.guarantees.claims import GuaranteeCaveat, NoiseCosts, ValuesOnlyThroughNoise
+from cloakwork.guarantees.claims import (
+    DomainsDeclared,
+    GuaranteeCaveat,
+    NoiseCosts,
+    ValuesOnlyThroughNoise,
+)
 from cloakwork.guarantees.flow import Derived, Flow, FlowStep, Underived, form_assumptions
 
 
@@ -89,7 +94,10 @@ class LocalDP(NoiseGuarantee):
                 ValuesOnlyThroughNoise(mechanisms=flow.names_of(steps)),
                 NoiseCosts(cost=spent),
             ),
-            assumptions=tuple(form_assumptions(flow.facts)),
+            assumptions=(
+                *form_assumptions(flow.facts),
+                DomainsDeclared(attributes=tuple(sorted(self.over))),
+            ),
             cost=spent,
             naive=naive(largest),
         )

@@ -377,10 +377,14 @@ def _over_budget(asked: Cost, currency: Currency, budget: Budget, unit: str) -> 
 def check_deltas(draft: Draft) -> Draft:
     """Refuse a delta so large that it would allow publishing somebody outright."""
     declared = draft.facts.units_at_most
-    limit = largest_delta(declared)
     why = "1e-06 while assume.units_at_most is undeclared"
-    if declared:
+    if draft.facts.employees is not None:
+        # That fact counts cases, and a case may have any number of employees.
+        declared = None
+        why = "1e-06, the most for employees: assume.units_at_most counts cases"
+    elif declared:
         why = f"1/(10 x {declared:,} units)"
+    limit = largest_delta(declared)
     causes = list(draft.causes)
     for index, goal in enumerate(draft.goals):
         price = goal.price()

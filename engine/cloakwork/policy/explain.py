@@ -292,8 +292,10 @@ def gains_of_declaring(policy: Policy, goal: Guarantee) -> dict[str, str]:
         return {}
     gains = {
         "alphabet": "activities are selected through noise, and rare ones left out",
-        "units_at_most": "no delta above 1e-6 is allowed",
     }
+    # Of employees it counts the cases, and allows nothing.
+    if policy.spec.unit.level == "case":
+        gains["units_at_most"] = "no delta above 1e-6 is allowed"
     if TIMESTAMPS in goal.over:
         # Where the dataset has windows, they say when cases start.
         if policy.spec.budget.windows is None:

@@ -185,9 +185,11 @@ def large_epsilon(policy: Policy) -> Iterator[Advice]:
 def large_delta(policy: Policy) -> Iterator[Advice]:
     """Without a declared number of units a delta above one in a million is refused by planning."""
     units = policy.spec.assume.units_at_most
+    what = "without assume.units_at_most" if units is None else f"for {units:,} units"
+    if policy.spec.unit.level == "event":
+        units, what = None, "for employees, whom assume.units_at_most does not count"
     # The bound that planning applies (``calibrate.largest_delta``).
     most = LARGE_DELTA if units is None else 1 / (10 * units)
-    what = "without assume.units_at_most" if units is None else f"for {units:,} units"
     for index, goal in enumerate(policy.spec.guarantees):
         price = goal.price()
         if price is not None and price.cost.delta > most:
