@@ -492,13 +492,17 @@ def delta_of(events: Iterable[Mapping[str, Any]], epsilon: float) -> float:
     """The delta of all noise together at an epsilon.
 
     Gaussians add up to one (the squares of their moves), whose delta has a closed form (Balle and
-    Wang 2018, theorem 8). Of the rest each is a few losses with their probabilities, which are
+    Wang 2018, theorem 8). Of the rest, and of Gaussians so fine that steps of the grid show (by
+    1/12 of a slope, Euler and Maclaurin), each is some losses with their probabilities, which are
     convolved; delta is the mean of the closed form over them.
     """
     mu2, escaped = 0.0, 1.0
     losses = {0.0: 1.0}
     for event, times in leaves(events):
         if event["kind"] == "discrete-gaussian":
+            if times * event["sigma"] ** 2 < 1e6:
+                losses = _convolved(losses, _losses_on_grid(event, times))
+                continue
             mu2 += times * (event["sensitivity"] / event["sigma"]) ** 2
             continue
         for _ in range(times):
@@ -530,6 +534,18 @@ def losses_of(event: Mapping[str, Any]) -> tuple[dict[float, float], float]:
             own = r ** (k - s + 1) * (1 - r**s) / (1 + r - 2 * r ** (k + 1))
             return _two_losses(s / event["scale"]), own
     raise NotImplementedError(event["kind"])
+
+
+def _losses_on_grid(event: Mapping[str, Any], times: int) -> dict[float, float]:
+    """Of several draws of fine noise, whose sum is discrete Gaussian to exp(-10 sigma^2)."""
+    moved, variance = event["sensitivity"], event["sigma"] ** 2
+    reach = math.ceil(9 * math.sqrt(times * variance))
+    weights = {n: math.exp(-n * n / (2 * times * variance)) for n in range(-reach, reach + 1)}
+    whole = sum(weights.values())
+    return {
+        (moved * n + times * moved**2 / 2) / variance: weight / whole
+        for n, weight in weights.items()
+    }
 
 
 def _two_losses(epsilon: float) -> dict[float, float]:
