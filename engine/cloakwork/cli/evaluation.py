@@ -260,6 +260,90 @@ def dp(
         context.exit(EXCEEDED)
 
 
+@audit.command(short_help="Audit what MECHANISM asks of neighbouring logs.")
+@click.argument("mechanism")
+@click.option("--log", type=PATH, help="The log that it is asked about; by default a made-up one.")
+@click.option("--policy", help="Audit the step of its plan; by default of a plan made for the log.")
+@column_option
+@click.option("--epsilon", type=float, default=1.0, show_default=True, help="Of the plan made.")
+@click.option("--delta", type=float, default=1e-6, show_default=True, help="Of the plan made.")
+@click.option(
+    "--runs",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    help="Random neighbours of the log.",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
+@quiet_option
+@json_option
+@click.pass_context
+def replay(
+    context: click.Context,
+    mechanism: str,
+    log: Path | None,
+    policy: str | None,
+    columns: tuple[str, ...],
+    epsilon: float,
+    delta: float,
+    runs: int,
+    seed: int,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Record what MECHANISM asks of a log, and repeat it on neighbouring logs, which get the same
+    answers.
+
+    The next question must then be the same one, and what is behind it must move by no more than is
+    charged. Exit code 5: it is not so. An audit that passes proves nothing. Nothing is released or
+    charged; what is printed may come from the raw log: keep it inside.
+    """
+    from cloakwork.authoring.sources import policy_source
+    from cloakwork.evaluation.one_mechanism import plan_for
+    from cloakwork.evaluation.pairs import whole_log_pairs
+    from cloakwork.mechanisms.registry import catalogue
+    from cloakwork.publishing.opened import opened_under
+    from cloakwork.run.replay import NotCovered, replayed_steps
+
+    if mechanism not in catalogue():
+        raise click.UsageError(f"there is no mechanism '{mechanism}'")
+    made = None if policy is None else policy_source(policy).plan()
+    with progress_of(quiet=quiet or as_json) as reporter:
+        if log is None:
+            source = whole_log_pairs()[0].a
+        else:
+            require_log(log)
+            reporter(f"reading {log}")
+            under = None if made is None else made.policy
+            source = opened_under(log, under, column_mapping(columns, log)).log
+        plan = made or plan_for(mechanism, source, epsilon=epsilon, delta=delta)
+        reporter("making a trial release")
+        found = replayed_steps(plan, source, mechanism)
+        faults: list[dict[str, str]] = []
+        used = 0.0
+        for step in found:
+            for number, (what, neighbour) in enumerate(step.neighbours(runs, seed), start=1):
+                reporter(f"neighbour {number} of {runs}")
+                try:
+                    used = max(used, step.replayed_on(neighbour))
+                except NotCovered as fault:
+                    faults.append({"neighbour": what, "fault": str(fault)})
+    questions = sum(step.charged for step in found)
+    if as_json:
+        told = {"mechanism": mechanism, "runs": runs, "questions": questions, "used": used}
+        print_json(told | {"passed": not faults, "faults": faults})
+    else:
+        click.echo(
+            f"{mechanism}: {questions:,} questions on {runs:,} neighbours of the log; what is "
+            f"behind them moved by {100 * used:.0f} % of what is charged at most"
+        )
+        for each in faults[:5]:
+            click.echo(f"  {each['neighbour']}: {each['fault']}")
+    if faults:
+        click.echo(f"{mechanism}: audit failed on {len(faults):,} neighbours", err=True)
+        context.exit(EXCEEDED)
+
+
 def _options(pairs: tuple[str, ...]) -> dict[str, Any]:
     """``NAME=VALUE`` pairs; a value that is no JSON is a text."""
     found: dict[str, Any] = {}

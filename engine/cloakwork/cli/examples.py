@@ -142,6 +142,10 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
         "cloakwork audit dp variants/threshold --runs 2000",
         "cloakwork audit dp timestamps/laplace --epsilon 0.5 --out bounds.svg",
     ),
+    "audit replay": (
+        "cloakwork audit replay variants/threshold",
+        "cloakwork audit replay variants/markov --log log.xes.gz --runs 1000",
+    ),
     "audit utility": (
         "cloakwork audit utility log.xes.gz my-release/log.xes.gz",
         "cloakwork audit utility log.csv my-release/log.csv --column concept:name=step --json",

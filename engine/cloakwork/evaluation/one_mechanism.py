@@ -1,12 +1,15 @@
 """One mechanism, run without ledger, plan or files."""
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+import polars as pl
 from pydantic import ValidationError
 
-from cloakwork.base.errors import MechanismError
+from cloakwork.base.errors import CloakworkError, MechanismError, PlanImpossible
 from cloakwork.base.facts import Facts, Unit
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.base.text import first_fault
@@ -14,11 +17,14 @@ from cloakwork.engines.base import Engine
 from cloakwork.engines.batches import collected
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.guarantees import KINDS, Guarantee
-from cloakwork.log.eventlog import EventLog
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import Gives, Mechanism, Refusal
 from cloakwork.mechanisms.bound import BoundParams
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import Noise, secret
+from cloakwork.plan.model import Plan
+from cloakwork.plan.planner import make_plan
+from cloakwork.policy.model import API_VERSION, Policy
 from cloakwork.run.prepare import SourceFigures
 from cloakwork.run.steps import GrantedStep
 
@@ -130,6 +136,70 @@ def mechanism_of(name: str | Mechanism[Any]) -> Mechanism[Any]:
         known = ", ".join(catalogue())
         raise MechanismError(name, f"there is no such mechanism; there are {known}")
     return catalogue()[name]
+
+
+def plan_for(name: str, log: EventLog, *, epsilon: float, delta: float) -> Plan:
+    """A plan with the mechanism ``name`` in it, for differential privacy of the control flow where
+    it gives that, else of the whole log. For audits: all that is taken as public is read off the
+    log.
+
+    Raises CloakworkError where no plan takes it.
+    """
+    attributes = _declared_for(log)
+    longest = int(np.quantile(np.diff(log.offsets), 0.95))
+    assume: dict[str, Any] = {
+        "alphabet": sorted(set(log.activities.cast(pl.String))),
+        "longest_case": max(1, longest),
+        "units_at_most": 2 * log.case_count,
+    }
+    flow = {CASE_ID: {"role": "identifier"}, ACTIVITY: {"role": "control-flow"}}
+    forms = [(flow, [CONTROL_FLOW])]
+    times = log.events.get_column(TIMESTAMP, default=pl.Series(dtype=TIME_TYPE)).drop_nulls()
+    if len(times):
+        days = times.dt.date().cast(pl.String)
+        window = {"start": f"{days.min()!s}T00:00:00Z", "end": f"{days.max()!s}T23:59:59Z"}
+        assume |= {"window": window, "longest_gap": "90d"}
+        whole = flow | {TIMESTAMP: {"role": "timestamp"}} | attributes
+        forms.append((whole, [CONTROL_FLOW, TIMESTAMPS, *attributes]))
+    for rules, over in forms:
+        goal = {"kind": "differential-privacy", "epsilon": epsilon, "delta": delta, "over": over}
+        spec = {
+            "unit": "case",
+            "attributes": rules | {"*": {"treatment": "drop"}},
+            "guarantees": [goal],
+            "assume": assume,
+            "mechanisms": {"prefer": [name]},
+            "budget": {"release": {"epsilon": epsilon, "delta": delta}},
+        }
+        header = dict.fromkeys(("name", "owner", "purpose", "dataset"), "audit")
+        policy = {"apiVersion": API_VERSION, "kind": "PrivacyPolicy", "spec": spec}
+        try:
+            made = policy | {"metadata": header | {"version": "1.0.0"}}
+            plan = make_plan(Policy.model_validate_json(json.dumps(made)))
+        except PlanImpossible:
+            continue
+        if any(step.mechanism == name for step in plan.steps):
+            return plan
+    raise CloakworkError(f"{name}: no plan for differential privacy takes it; name one: --policy")
+
+
+_VALUES: Final = 12
+"""Values of an attribute that an audit declares: the most frequent ones."""
+
+
+def _declared_for(log: EventLog) -> dict[str, Any]:
+    """Rules for the first attributes of events and of cases."""
+    rules: dict[str, Any] = {}
+    for frame in (log.events, log.cases):
+        names = [name for name in frame.columns if name not in (CASE_ID, ACTIVITY, TIMESTAMP)]
+        for name in names[:2]:
+            values = frame[name].drop_nulls()
+            if values.dtype.is_numeric() and values.n_unique() > 1:
+                rules[name] = {"role": "insensitive", "range": [values.min(), values.max()]}
+            elif values.dtype == pl.String and len(values):
+                usual = values.value_counts(sort=True)[name][:_VALUES].to_list()
+                rules[name] = {"role": "insensitive", "domain": usual}
+    return rules
 
 
 def run_step(

@@ -12,7 +12,10 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import NoReturn
 
+import numpy as np
+
 from cloakwork.accounting.leaf_events import leaves_of
+from cloakwork.base.arrays import Floats
 from cloakwork.base.costs import (
     Composed,
     DiscreteGaussian,
@@ -126,6 +129,25 @@ def fits(event: PrivacyEvent, slot: PrivacyEvent) -> bool:
         case NonPrivate(), NonPrivate():
             return True
     return False
+
+
+def part_moved(event: PrivacyEvent, moved: Floats) -> float:
+    """By how far sums moved, of what ``event`` allows, which they were charged by: at most 1 where
+    it covers them. ``moved``: the size of each move, in grid steps.
+    """
+    for leaf, times in leaves_of(event):
+        # ``times`` keys move, each by the sensitivity; of samples, the sums of each move by one.
+        noise, keys = (leaf.event, 1) if isinstance(leaf, PoissonSampled) else (leaf, times)
+        if isinstance(noise, DiscreteGaussian):
+            return float(np.linalg.norm(moved)) / (noise.sensitivity * math.sqrt(keys))
+        if isinstance(noise, DiscreteLaplace | TruncatedGeometric):
+            return float(moved.sum()) / (noise.sensitivity * keys)
+    return 0.0
+
+
+def answers_in(event: PrivacyEvent) -> int:
+    """How many answers an event lists."""
+    return sum(times for _, times in leaves_of(event))
 
 
 def composed(events: Sequence[PrivacyEvent]) -> PrivacyEvent:

@@ -1,0 +1,495 @@
+"""Replay: whether what a step asks of a log follows from its answers alone.
+
+A step is recorded: each question that its kernel is asked, with all that it is asked by, the exact
+sums behind the answer, and the answer. Then it is repeated on neighbouring logs, and gets the
+recorded answers: a neighbour gives them with nearly the same probability, whatever they are. So the
+next question must be the same one, to the last bit, and the sums behind it must differ by no more
+than what it was charged for. Otherwise something else than an answer tells of the log, or an answer
+tells more than it costs (``privacy.md`` 9).
+
+Questions are compared by their parameters and by what they find, not by the code of a query. Sums
+that are sampled are random, and are not compared.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from inspect import signature
+from typing import Any, Final
+from unittest.mock import patch
+
+import numpy as np
+import polars as pl
+
+from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.costs import PrivacyEvent
+from cloakwork.base.errors import CloakworkError
+from cloakwork.engines.memory import MemoryEngine, in_memory
+from cloakwork.kernel import Clip, Kernel
+from cloakwork.kernel.books import answers_in, part_moved
+from cloakwork.kernel.vectors import ONE, Sums, added_up, answered, key_of, vectors_of
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog, LogHandle
+from cloakwork.mechanisms.steps import EnrichStep, MeasureStep
+from cloakwork.noise import reproducible
+from cloakwork.plan.model import Plan
+from cloakwork.run import steps as run_steps
+from cloakwork.run.release import StepRecord
+from cloakwork.run.run import Run
+from cloakwork.run.steps import GrantedStep
+
+_ROUNDING: Final = 2.0
+"""Grid steps by which a number of a gradient's sum may differ more: floats depend on how many cases
+there are.
+"""
+_SEED: Final = 1
+
+
+class NotCovered(BaseException):
+    """A step does on a neighbour what its charge does not cover; no mechanism may swallow it."""
+
+
+class _AllAnswered(BaseException):
+    """The last charged question was answered: what follows is made of answers alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """``said``: what is asked, and by which parameters; ``sums``: the exact ones behind the answer,
+    None where they are not compared; ``charged``: by what, None where it is free.
+    """
+
+    said: tuple[object, ...]
+    answer: Any
+    sums: Sums | None
+    charged: PrivacyEvent | None
+
+
+@dataclass(slots=True)
+class Script:
+    """A step's questions in their order. ``place``: how many were asked in a replay, None while the
+    step is recorded. ``used``: the largest part of a charge by which sums of the replay moved.
+    """
+
+    questions: list[_Question] = field(default_factory=list)
+    kernels: list[Kernel] = field(default_factory=list)
+    place: int | None = None
+    used: float = 0.0
+
+    def ask(
+        self,
+        said: tuple[object, ...],
+        answer: Callable[[], Any],
+        sums: Callable[[], Sums] | None = None,
+        charged: Callable[[], PrivacyEvent] | None = None,
+    ) -> Any:
+        """The answer: a new one while the step is recorded, else the recorded one."""
+        if self.place is None:
+            found, exact = answer(), sums and sums()
+            self.questions.append(_Question(said, found, exact, charged and charged()))
+            return found
+        if self.place == len(self.questions):
+            raise NotCovered(f"it asks once more: {_shown(said)}")
+        asked = self.questions[self.place]
+        if asked.said != said:
+            raise NotCovered(f"it asks {_shown(said)} in place of {_shown(asked.said)}")
+        if sums is not None and asked.sums is not None and asked.charged is not None:
+            self.used = max(self.used, _part_used(asked.charged, asked.sums, sums(), said))
+        self.place += 1
+        if not any(each.charged for each in self.questions[self.place :]):
+            raise _AllAnswered
+        return asked.answer
+
+
+def _shown(said: tuple[object, ...]) -> str:
+    return " ".join(str(each)[:80] for each in said)
+
+
+def _part_used(
+    charged: PrivacyEvent, recorded: Sums, found: Sums, said: tuple[object, ...]
+) -> float:
+    """How far the sums differ, of what the event allows; raises NotCovered where it is more."""
+    moved = np.abs(added_up([recorded, Sums(found.keys, -found.sums)]).sums).astype(np.float64)
+    if said[0] == "step":
+        moved = np.maximum(moved - _ROUNDING, 0)
+    part = part_moved(charged, moved)
+    # The last bits of a root are not exact.
+    if part > 1 + 1e-12:
+        raise NotCovered(f"{_shown(said)}: moved by {100 * part:.0f} % of what is charged")
+    return part
+
+
+def _said(value: object) -> object:
+    """A value as it can be compared: arrays by type, shape and bytes."""
+    if isinstance(value, np.ndarray):
+        return (value.dtype.str, value.shape, value.tobytes())
+    return repr(value)
+
+
+class _Watched:
+    """Stands in for ``real``; each call of a method is a question without a charge."""
+
+    def __init__(self, script: Script, real: Any) -> None:
+        self.script, self.real = script, real
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.real, name)
+        if not callable(found):
+            return found
+
+        def asked(*given: Any, **named: Any) -> Any:
+            said = (name, *map(_said, given), *map(_said, named.items()))
+            return self.script.ask(said, partial(found, *given, **named))
+
+        return asked
+
+
+class _WatchedKernel(_Watched):
+    """Stands in for the kernel of a step. ``own``: that of the log of this run; ``real``: that
+    which gives, or gave, the answers.
+    """
+
+    def __init__(self, script: Script, real: Any, own: Kernel) -> None:
+        super().__init__(script, real)
+        self.own = own
+
+    @property
+    def _own_measured(self) -> Any:
+        return self.own._Kernel__measured  # type: ignore[attr-defined]  # an audit looks inside
+
+    @property
+    def _is_replaced(self) -> bool:
+        return bool(self.own._Kernel__replaced)  # type: ignore[attr-defined]
+
+    @property
+    def randomness(self) -> _Watched:
+        """What is drawn besides is the same for the same answers, so it is replayed, too."""
+        return _Watched(self.script, self.real.randomness)
+
+    def close(self) -> None:
+        """The step is over."""
+        self.real.close()
+
+    def narrowed(self, *given: Any, **named: Any) -> "_WatchedKernel":
+        """Whatever it is narrowed by has to follow from answers."""
+        real = super().__getattr__("narrowed")(*given, **named)
+        own = real if self.script.place is None else self.own.narrowed(*given, **named)
+        return _WatchedKernel(self.script, real, own)
+
+    def branch(self, *given: Any) -> "_WatchedKernel":
+        """The same log, by other books."""
+        real = super().__getattr__("branch")(*given)
+        return _WatchedKernel(self.script, real, real if self.script.place is None else self.own)
+
+    def grow(self, delta: float = 0.0) -> "_WatchedGrowth":
+        """Keys that grow, counted once more in a slower way."""
+        return _WatchedGrowth(self, super().__getattr__("grow")(delta))
+
+    def sum(self, *given: Any, **named: Any) -> _Watched:
+        """Of noisy sums, each reading is a question."""
+        return _Watched(self.script, self._asked("sum", *given, **named))
+
+    def select(self, *given: Any, **named: Any) -> Any:
+        """A question."""
+        return self._asked("select", *given, **named)
+
+    def choose(self, *given: Any, **named: Any) -> Any:
+        """A question."""
+        return self._asked("choose", *given, **named)
+
+    def sample_sums(self, *given: Any, **named: Any) -> Any:
+        """A question; the sums of everybody are compared."""
+        return self._asked("sample_sums", *given, **named)
+
+    def custom(self, *given: Any, **named: Any) -> Any:
+        """A question."""
+        return self._asked("custom", *given, **named)
+
+    def steps(self, gradient: Any, parameters: Floats, update: Any, descent: Any) -> Floats:
+        """Each step is a question; the sums of the first, second, fourth ... are compared, those of
+        everybody.
+        """
+        told: list[tuple[Floats, Floats]] = []
+
+        def heard(before: Floats, mean: Floats) -> Any:
+            told.append((mean, update(before, mean)))
+            return told[-1][1]
+
+        is_recorded = self.script.place is None
+        if is_recorded:
+            self.real.steps(gradient, parameters, heard, descent)
+        cases, counts = self._own_measured.cases, self._own_measured.counts
+        moved = int(self.own._Kernel__max_cases)  # type: ignore[attr-defined]
+        # The books have one entry for all steps: this is what one is charged by.
+        event = descent.event(len(parameters), moved * (2 if self._is_replaced else 1))
+        for step in range(descent.times):
+            total = partial(descent.summed, gradient, parameters, cases, counts, step)
+            is_compared = (step + 1) & step == 0
+            mean, after = self.script.ask(
+                ("step", step, _said(descent), _said(np.asarray(parameters))),
+                partial(told.__getitem__, step),
+                partial(_numbered, total) if is_compared else None,
+                lambda: event,
+            )
+            # An update may remember the one before: it is asked once a step.
+            parameters = after if is_recorded else update(parameters, mean)
+        return parameters
+
+    def raw(self) -> Any:
+        """No answer protects what is read so."""
+        raise NotCovered("it looks at the raw log, and claims nothing")
+
+    def _asked(self, name: str, *given: Any, **named: Any) -> Any:
+        bound = signature(getattr(Kernel, name)).bind(None, *given, **named)
+        bound.apply_defaults()
+        by, measured = bound.arguments, self._own_measured
+        # Queries are compared by what they find.
+        said = (name, *(_said(value) for key, value in by.items() if key not in ("query", "table")))
+        clip = by.get("clip", ONE)
+        if name == "choose":
+            clip = Clip("max", by["most"], by["keys"])
+        clip = replace(clip, replaced=self._is_replaced)
+
+        def sums() -> Sums:
+            query = by["query"]
+            if name == "custom":
+                return _numbered(lambda: query.compute(np.sort(measured.variant_counts)))
+            vectors = vectors_of(measured.cases, query, clip, by.get("labels"))
+            return vectors.sums(measured.counts)
+
+        if name == "custom":
+            said = (name, by["query"].name, by["query"].size, by["query"].sensitivity, *said[2:])
+        ask = partial(getattr(self.real, name), *given, **named)
+        return self.script.ask(said, ask, None if clip.sampled else sums, self.last_charge)
+
+    def last_charge(self) -> PrivacyEvent:
+        """What the books hold last."""
+        books = self.real._Kernel__books
+        found: PrivacyEvent = books.recorded[-1]
+        return found
+
+
+def _numbered(numbers: Callable[[], Ints]) -> Sums:
+    found = np.asarray(numbers(), np.int64)
+    return Sums(np.arange(len(found)), found)
+
+
+class _WatchedGrowth(_Watched):
+    """Keys that grow, case by case: ``key`` is the place of each case's key, None where it was not
+    kept, and ``own`` that on the latest level, as (place of the one before, extension).
+    """
+
+    def __init__(self, kernel: _WatchedKernel, real: Any) -> None:
+        super().__init__(kernel.script, real)
+        self.kernel, self.measured = kernel, kernel._own_measured
+        self.key: list[int | None] = [0] * len(self.measured.cases)
+        self.own: list[tuple[int, object] | None] = []
+        self.told: Any = None
+
+    def declared(self, query: Any, *given: Any, **named: Any) -> Any:
+        """Extensions are numbers."""
+        return self._level("declared", query, *given, **named)
+
+    def occurring(self, query: Any, *given: Any, **named: Any) -> Any:
+        """Extensions are labels, None for none."""
+        return self._level("occurring", query, *given, **named)
+
+    def keep(self, rows: Ints) -> None:
+        """Cases of other keys are followed no further."""
+        super().__getattr__("keep")(rows)
+        level, labels = self.told, (*self.told.labels, None)
+        extensions = level.extension[rows].tolist()
+        if self.is_labelled:
+            extensions = [labels[each] for each in extensions]
+        kept = zip(level.parent[rows].tolist(), extensions, strict=True)
+        places = {key: place for place, key in enumerate(kept)}
+        self.key = [None if own is None else places.get(own) for own in self.own]
+
+    def _level(self, name: str, query: Any, *given: Any, **named: Any) -> Any:
+        cases, self.is_labelled = self.measured.cases, name == "occurring"
+        found = answered(cases, query)
+        rows, first = np.unique(found.case, return_index=True)
+        self.own = [None] * len(cases)
+        for row, place in zip(rows.tolist(), first.tolist(), strict=True):
+            extension: object = int(found.code[place])
+            if self.is_labelled:
+                start, stop = int(found.start[place]), int(found.stop[place])
+                extension = cases.alphabet[cases.codes[start]] if start < stop else None
+            key = self.key[row]
+            self.own[row] = None if key is None else (key, extension)
+
+        def sums() -> Sums:
+            total: dict[bytes, int] = {}
+            for own, count in zip(self.own, self.measured.counts.tolist(), strict=True):
+                if own is not None:
+                    key = key_of(own[0], (repr(own[1]),))
+                    total[key] = total.get(key, 0) + count
+            keys = sorted(total)
+            return Sums(keys, np.array([total[key] for key in keys], np.int64))
+
+        said = (name, *map(_said, given), *map(_said, named.items()))
+        ask = partial(getattr(self.real, name), query, *given, **named)
+        self.told = self.script.ask(said, ask, sums, self.kernel.last_charge)
+        return self.told
+
+
+@contextmanager
+def _watched(script: Script) -> Iterator[None]:
+    """The kernel of a step is watched inside the block."""
+
+    def made(*given: Any, **named: Any) -> _WatchedKernel:
+        kernel = Kernel(*given, **named)
+        if script.place is None:
+            script.kernels.append(kernel)
+        return _WatchedKernel(script, script.kernels[0], kernel)
+
+    with patch.object(run_steps, "Kernel", made):
+        yield
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedStep:
+    """A step that asks a kernel: what it was granted of ``log``, and the cases that it added
+    columns to, ``released``; None where it made cases.
+    """
+
+    step: GrantedStep
+    log: EventLog
+    released: LogHandle | None
+    script: Script = field(default_factory=Script)
+
+    def record(self) -> None:
+        """Take the step, and keep what it asks.
+
+        Raises NotCovered where it is answered more than its plan lists.
+        """
+        with _watched(self.script):
+            self._take(self.log)
+        answered_to = answers_in(self.script.kernels[0].recorded)
+        if answered_to > (listed := answers_in(self.step.kind.event)):
+            raise NotCovered(f"it has {answered_to:,} answers, and is charged for {listed:,}")
+
+    @property
+    def charged(self) -> int:
+        """How many questions were charged."""
+        return sum(each.charged is not None for each in self.script.questions)
+
+    def replayed_on(self, neighbour: EventLog) -> float:
+        """Take the step on a neighbour of ``log``: which part of its charge was used, at most 1.
+
+        Raises NotCovered where the charge does not cover what it does.
+        """
+        again = Script(self.script.questions, self.script.kernels, 0)
+        try:
+            with _watched(again):
+                self._take(neighbour)
+        except _AllAnswered:
+            return again.used
+        raise NotCovered(f"it asks {again.place} of {len(again.questions)} questions")
+
+    def _take(self, log: EventLog) -> None:
+        noise = reproducible(_SEED)
+        seen = self.step.look(log, MemoryEngine(), noise)
+        self.step.take(seen, noise, released=self.released)
+
+    def neighbours(self, number: int, seed: int) -> Iterator[tuple[str, EventLog]]:
+        """Random neighbours of ``log``, each with what was done: a unit taken out, or put in with
+        odd labels, times and values; where the control flow is known, its times and values replaced
+        by odd ones.
+        """
+        log, unit = self.log, self.step.unit.attribute
+        draws = np.random.default_rng(seed)
+        owner = None if unit is None else log.text_of(unit)
+        for each in range(number if log.case_count else 0):
+            case = int(draws.integers(log.case_count))
+            own = np.array([case])
+            if owner is not None:
+                own = np.flatnonzero((owner == owner[case]).fill_null(value=False).to_numpy())
+            others = np.setdiff1d(np.arange(log.case_count), own)
+            if self.step.kind.lineage.is_given_flow:
+                yield f"other values of case {case}", _with_odd_values(log, own, draws)
+            elif each % 2 and len(others):
+                yield f"without case {case}", log.keep_cases(others)
+            else:
+                yield f"with one more like case {case}", _with_one_more(log, case, unit, draws)
+
+
+@dataclass(frozen=True)
+class _NotedRun(Run):
+    noted: list[ReplayedStep] = field(default_factory=list)
+
+    def take_step(
+        self, step: GrantedStep, log: LogHandle, released: LogHandle | None = None
+    ) -> tuple[LogHandle, StepRecord]:
+        if isinstance(step.kind, MeasureStep | EnrichStep):
+            self.noted.append(ReplayedStep(step, in_memory(log), released))
+        return super().take_step(step, log, released)
+
+
+def replayed_steps(plan: Plan, log: EventLog, mechanism: str) -> list[ReplayedStep]:
+    """The steps by ``mechanism`` of a trial of ``plan`` on ``log``, recorded.
+
+    Raises CloakworkError where it takes none that asks a kernel.
+    """
+    noted = _NotedRun(plan=plan, noise=reproducible(_SEED))
+    noted.trial(log)
+    found = [each for each in noted.noted if each.step.name == mechanism]
+    if not found:
+        raise CloakworkError(f"{mechanism}: asks nothing of this log that can be replayed")
+    for each in found:
+        each.record()
+    return found
+
+
+def _with_one_more(
+    log: EventLog, case: int, unit: str | None, draws: np.random.Generator
+) -> EventLog:
+    """Somebody new, with the events of ``case`` under other labels, and odd values."""
+    last = np.array([log.case_count])
+    log = log.keep_cases(np.append(np.arange(log.case_count), case))
+    names = {CASE_ID, unit or CASE_ID}
+    fresh = [log.cases[name].cast(pl.String).scatter(last, "somebody new") for name in names]
+    log = replace(log, cases=log.cases.with_columns(fresh))
+    rows = np.flatnonzero(np.isin(log.case_of, last))
+    labels = _odd(log.activities.cast(pl.String), rows, draws)
+    events = log.events.with_columns(labels.alias(ACTIVITY))
+    return _with_odd_values(replace(log, events=events), last, draws)
+
+
+def _with_odd_values(log: EventLog, cases: Ints, draws: np.random.Generator) -> EventLog:
+    """The times of ``cases`` moved and stretched, in order as before, and other values."""
+    rows = np.flatnonzero(np.isin(log.case_of, cases))
+    events = log.events
+    if TIMESTAMP in events.columns:
+        times = log.microseconds.fill_null(0).to_numpy().copy()
+        begins = times[log.offsets[log.case_of[rows]]]
+        factor, later = draws.choice([0.0, 0.5, 2.0, 1000.0]), draws.integers(-(10**13), 10**13)
+        times[rows] = begins + (factor * (times[rows] - begins)).astype(np.int64) + later
+        moved = pl.Series(TIMESTAMP, times).cast(events[TIMESTAMP].dtype)
+        events = events.with_columns(
+            pl.when(pl.col(TIMESTAMP).is_not_null()).then(moved).alias(TIMESTAMP)
+        )
+    kept = (CASE_ID, ACTIVITY, TIMESTAMP)
+    return replace(
+        log,
+        events=events.with_columns(
+            _odd(events[name], rows, draws) for name in events.columns if name not in kept
+        ),
+        cases=log.cases.with_columns(
+            _odd(log.cases[name], cases, draws) for name in log.cases.columns if name not in kept
+        ),
+    )
+
+
+def _odd(column: pl.Series, rows: Ints, draws: np.random.Generator) -> pl.Series:
+    """A column with the values of other rows at ``rows``; some of them missing, or odd."""
+    places = np.arange(len(column))
+    places[rows] = draws.integers(len(column), size=len(rows))
+    some = rows[draws.random(len(rows)) < 1 / 3]
+    odd: list[Any] = [None] * len(some)
+    if column.dtype.is_float():
+        odd = draws.choice([math.nan, -0.0, math.inf, -1e300, 5e-324], len(some)).tolist()
+    elif column.dtype == pl.String:
+        odd = ["of nobody else"] * len(some)
+    return column[places].scatter(some, odd)
