@@ -60,7 +60,7 @@ def checked(step: ReplayedStep, number: int = NEIGHBOURS) -> float:
 @pytest.mark.parametrize("name", ASKING)
 def test_what_is_asked_follows_from_answers(name: str) -> None:
     log = read_log(EXAMPLES / "hospital.xes.gz").slice_cases(0, 60)
-    for step in replayed_steps(plan_for(name, log, epsilon=1, delta=1e-6), log, name):
+    for step in replayed_steps(plan_for(name, log), log, name):
         assert step.charged
         assert checked(step) <= 1 + 1e-12
 
@@ -80,7 +80,7 @@ def test_real_logs(name: str, file: str) -> None:
     if not path.exists():
         pytest.skip(f"shared/logs has no {file}")
     log = read_log(path)
-    for step in replayed_steps(plan_for(name, log, epsilon=1, delta=1e-6), log, name):
+    for step in replayed_steps(plan_for(name, log), log, name):
         assert checked(step, LONG) <= 1 + 1e-12
 
 

@@ -265,8 +265,6 @@ def dp(
 @click.option("--log", type=PATH, help="The log that it is asked about; by default a made-up one.")
 @click.option("--policy", help="Audit the step of its plan; by default of a plan made for the log.")
 @column_option
-@click.option("--epsilon", type=float, default=1.0, show_default=True, help="Of the plan made.")
-@click.option("--delta", type=float, default=1e-6, show_default=True, help="Of the plan made.")
 @click.option(
     "--runs",
     type=click.IntRange(min=1),
@@ -284,8 +282,6 @@ def replay(
     log: Path | None,
     policy: str | None,
     columns: tuple[str, ...],
-    epsilon: float,
-    delta: float,
     runs: int,
     seed: int,
     quiet: bool,
@@ -316,7 +312,7 @@ def replay(
             reporter(f"reading {log}")
             under = None if made is None else made.policy
             source = opened_under(log, under, column_mapping(columns, log)).log
-        plan = made or plan_for(mechanism, source, epsilon=epsilon, delta=delta)
+        plan = made or plan_for(mechanism, source)
         reporter("making a trial release")
         found = replayed_steps(plan, source, mechanism)
         faults: list[dict[str, str]] = []

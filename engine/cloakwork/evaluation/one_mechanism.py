@@ -138,10 +138,10 @@ def mechanism_of(name: str | Mechanism[Any]) -> Mechanism[Any]:
     return catalogue()[name]
 
 
-def plan_for(name: str, log: EventLog, *, epsilon: float, delta: float) -> Plan:
+def plan_for(name: str, log: EventLog) -> Plan:
     """A plan with the mechanism ``name`` in it, for differential privacy of the control flow where
-    it gives that, else of the whole log. For audits: all that is taken as public is read off the
-    log.
+    it gives that, else of the whole log, at epsilon 1. For audits: all that is taken as public is
+    read off the log.
 
     Raises CloakworkError where no plan takes it.
     """
@@ -162,14 +162,15 @@ def plan_for(name: str, log: EventLog, *, epsilon: float, delta: float) -> Plan:
         whole = flow | {TIMESTAMP: {"role": "timestamp"}} | attributes
         forms.append((whole, [CONTROL_FLOW, TIMESTAMPS, *attributes]))
     for rules, over in forms:
-        goal = {"kind": "differential-privacy", "epsilon": epsilon, "delta": delta, "over": over}
+        cost = {"epsilon": 1.0, "delta": 1e-6}
+        goal = {"kind": "differential-privacy", **cost, "over": over}
         spec = {
             "unit": "case",
             "attributes": rules | {"*": {"treatment": "drop"}},
             "guarantees": [goal],
             "assume": assume,
             "mechanisms": {"prefer": [name]},
-            "budget": {"release": {"epsilon": epsilon, "delta": delta}},
+            "budget": {"release": cost},
         }
         header = dict.fromkeys(("name", "owner", "purpose", "dataset"), "audit")
         policy = {"apiVersion": API_VERSION, "kind": "PrivacyPolicy", "spec": spec}

@@ -145,6 +145,9 @@ class _Watched:
         return asked
 
 
+_QUESTIONS: Final = ("select", "choose", "sample_sums", "custom")
+
+
 class _WatchedKernel(_Watched):
     """Stands in for the kernel of a step. ``own``: that of the log of this run; ``real``: that
     which gives, or gave, the answers.
@@ -153,6 +156,9 @@ class _WatchedKernel(_Watched):
     def __init__(self, script: Script, real: Any, own: Kernel) -> None:
         super().__init__(script, real)
         self.own = own
+
+    def __getattr__(self, name: str) -> Any:
+        return partial(self._asked, name) if name in _QUESTIONS else super().__getattr__(name)
 
     @property
     def _own_measured(self) -> Any:
@@ -166,10 +172,6 @@ class _WatchedKernel(_Watched):
     def randomness(self) -> _Watched:
         """What is drawn besides is the same for the same answers, so it is replayed, too."""
         return _Watched(self.script, self.real.randomness)
-
-    def close(self) -> None:
-        """The step is over."""
-        self.real.close()
 
     def narrowed(self, *given: Any, **named: Any) -> "_WatchedKernel":
         """Whatever it is narrowed by has to follow from answers."""
@@ -189,22 +191,6 @@ class _WatchedKernel(_Watched):
     def sum(self, *given: Any, **named: Any) -> _Watched:
         """Of noisy sums, each reading is a question."""
         return _Watched(self.script, self._asked("sum", *given, **named))
-
-    def select(self, *given: Any, **named: Any) -> Any:
-        """A question."""
-        return self._asked("select", *given, **named)
-
-    def choose(self, *given: Any, **named: Any) -> Any:
-        """A question."""
-        return self._asked("choose", *given, **named)
-
-    def sample_sums(self, *given: Any, **named: Any) -> Any:
-        """A question; the sums of everybody are compared."""
-        return self._asked("sample_sums", *given, **named)
-
-    def custom(self, *given: Any, **named: Any) -> Any:
-        """A question."""
-        return self._asked("custom", *given, **named)
 
     def steps(self, gradient: Any, parameters: Floats, update: Any, descent: Any) -> Floats:
         """Each step is a question; the sums of the first, second, fourth ... are compared, those of
