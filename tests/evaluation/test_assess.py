@@ -184,12 +184,13 @@ def test_what_finds_more_than_may_be_found_is_marked() -> None:
     draws = np.random.default_rng(5)
     log = _log([(list(draws.choice(list("abc"), 3)), int(n), [0, 1, 2, 1]) for n in range(40)])
     twin = log.keep_cases(draws.permutation(40))
-    marked = {each.name for each in risk(log, twin, threshold=0.5).above}
+    found = risk(log, twin, threshold=0.5)
+    marked = {each.name for each in found.above}
     assert "linking/sequence-times" in marked
     assert "linking/events-1" not in marked
     assert all(name.startswith("linking/") for name in marked)
-    assert not risk(log, twin, threshold=1.0).above
-    assert not risk(log, twin).above
+    assert not found.model_copy(update={"threshold": 1.0}).above
+    assert not found.model_copy(update={"threshold": None}).above
     assert not risk(log, threshold=0.01).above
 
 

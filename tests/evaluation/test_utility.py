@@ -391,6 +391,20 @@ def figures(source: Any, released: Any) -> Mapping[str, object]:
     return KeptUtility(planned(), silent).finished(source, released)
 
 
+@pytest.fixture(scope="module")
+def whole(hospital, later) -> Mapping[str, object]:
+    """All figures of the two, measured once."""
+    return figures(hospital, later)
+
+
+@pytest.fixture
+def _nobody_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is found, which takes most of the time, is not measured."""
+    others = tuple(measure for measure in utility.MEASURES if measure.name != "who is found")
+    assert len(others) == len(utility.MEASURES) - 1
+    monkeypatch.setattr(utility, "MEASURES", others)
+
+
 def rounded(value: object) -> object:
     """Nine digits of every number in it."""
     if isinstance(value, float):
@@ -400,18 +414,17 @@ def rounded(value: object) -> object:
     return [rounded(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def test_a_small_log_has_the_same_figures_in_batches(hospital, later):
+def test_a_small_log_has_the_same_figures_in_batches(hospital, later, whole):
     """To the last digit that batches leave alone: sums of floats follow the order of cases."""
-    whole = figures(hospital, later)
     parts = figures(LogInParts.evenly(hospital, 4), LogInParts.evenly(later, 3))
     assert rounded(parts) == rounded(whole)
 
 
 def test_of_a_large_log_a_sample_is_compared_and_all_cases_are_counted(
-    hospital, later, monkeypatch
+    hospital, later, whole, monkeypatch
 ):
     """The report says so; the figures are close to those of the whole."""
-    whole = Utility.model_validate(figures(hospital, later))
+    whole = Utility.model_validate(whole)
     monkeypatch.setattr(utility, "sampled_cases", partial(sample.sampled_cases, most_events=SMALL))
     parts = LogInParts.evenly(hospital, 4), LogInParts.evenly(later, 3)
 
@@ -506,7 +519,8 @@ def test_days_are_those_of_the_declared_grid():
     assert week_clock(hourly) == WeekClock(zone="Europe/Rome")
 
 
-def test_figures_stand_in_the_report(hospital, later):
+@pytest.mark.usefixtures("_nobody_looked_for")
+def test_figures_stand_in_the_report(hospital, whole):
     """Under names that an analyst understands; 0 where nothing was lost, above 0 where times
     moved.
     """
@@ -514,11 +528,12 @@ def test_figures_stand_in_the_report(hospital, later):
     shown = {line.name: line.value for line in lines(same)}
     assert shown["Case durations"] == shown["Waiting times per step"] == "0"
     assert shown["Hours of the week"] == "0"
-    found = Utility.model_validate(figures(hospital, later)).whole_log
+    found = Utility.model_validate(whole).whole_log
     assert min(found.case_durations or 0, found.waiting_times or 0, found.hours_of_week or 0) > 0
     assert found.pairs
 
 
+@pytest.mark.usefixtures("_nobody_looked_for")
 def test_the_graph_and_what_is_learned_stand_in_the_report(hospital):
     """Of whatever rewrites the control flow."""
     kept = KeptUtility(planned("dp-control-flow"), silent)
@@ -528,6 +543,7 @@ def test_the_graph_and_what_is_learned_stand_in_the_report(hospital):
     assert float(shown["Next activity, learned from the release"]) > 0.7
 
 
+@pytest.mark.usefixtures("_nobody_looked_for")
 def test_a_step_that_changes_times_alone_is_drawn_as_well(hospital):
     """Which activity follows which, durations and hours of both logs; no times where none are
     released; what cannot be drawn is noted.

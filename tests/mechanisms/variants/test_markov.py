@@ -114,7 +114,7 @@ def test_in_a_whole_log_with_declared_activities_no_release_is_empty(mu: float, 
 @pytest.mark.usefixtures("few_turns")
 def test_a_chain_of_noise_alone_is_not_drawn_from(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor is the release then taken for one that follows the log."""
-    offer = part_of(3e-4, Facts(alphabet=tuple("abcdefghijklmn")))
+    offer = part_of(3e-4, Facts(alphabet=tuple("abcdefghijklmn"), longest_case=12))
     none = pl.DataFrame(schema=ROWS.schema)
 
     def by_chance() -> int:
