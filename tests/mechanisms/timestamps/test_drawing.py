@@ -19,7 +19,7 @@ from cloakwork.mechanisms.timestamps.drawing import (
     last_that_stands_out,
     meet_totals,
 )
-from cloakwork.mechanisms.timestamps.hours import LONGER, at_usual_hours
+from cloakwork.mechanisms.timestamps.hours import LONGER, at_usual_hours, usual_week, without_noise
 from cloakwork.mechanisms.timestamps.regression import ALIKE, durations_by_rank
 from cloakwork.noise import reproducible
 
@@ -152,6 +152,50 @@ def week_of(rng, days, of_day, cases=4000):
 def slots_off(steps, weights):
     found = np.bincount(SECONDS.slot(steps), minlength=168) / len(steps)
     return np.abs(found - weights).sum() / 2
+
+
+def working_week():
+    """Events by day and hour: mornings from Monday to Friday, evenings at weekends."""
+    of_day = np.exp(-((np.arange(24) - np.array([[9], [20]])) ** 2) / 8)
+    return np.outer([1, 1.2, 1, 0.9, 0.8, 0, 0], of_day[0]) + np.outer(
+        [0] * 5 + [0.3, 0.2], of_day[1]
+    )
+
+
+@pytest.mark.parametrize("size", [3e4, 3e3, 300])
+def test_a_week_is_found_under_noise(size):
+    """Nearer than the noisy slots are; and, while noise lets it show, with weekends of their own,
+    which days and hours by themselves cannot tell.
+    """
+    week = working_week() / working_week().sum() * size
+    rng = np.random.default_rng(3)
+    off = []
+    for _ in range(9):
+        answers = [
+            each + rng.normal(0, 5, each.shape) for each in (week.sum(1), week.sum(0), week.ravel())
+        ]
+        found = usual_week(*answers, 5.0)
+        raw = np.maximum(answers[2], 0)
+        alone = np.outer(week.sum(1), week.sum(0)).ravel() / size
+        off.append(
+            [np.abs(each / each.sum() - week.ravel() / size).sum() for each in (found, raw, alone)]
+        )
+    found, raw, alone = np.median(off, axis=0)
+    assert found < 0.5 * raw
+    assert (found < alone) == (size > 300)
+
+
+@pytest.mark.parametrize("hours", [1, 24])
+def test_a_week_without_noise_comes_out(hours):
+    week = np.random.default_rng(5).integers(0, 90, (7, hours)).astype(np.float64)
+    found = usual_week(week.sum(axis=1), week.sum(axis=0), week.ravel(), 1e-3)
+    assert found == pytest.approx(week.ravel(), abs=0.1)
+    assert (usual_week(np.zeros(7), np.zeros(hours), np.zeros(7 * hours), 9.0) > 0).all()
+
+
+def test_noise_alone_is_even():
+    found = without_noise(100 + np.random.default_rng(1).normal(0, 5, 24), 5.0)
+    assert np.ptp(found) < 5
 
 
 def test_events_get_to_usual_hours_while_starts_stay_and_gaps_about(monkeypatch):

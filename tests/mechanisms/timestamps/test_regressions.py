@@ -17,12 +17,12 @@ from cloakwork.mechanisms.timestamps.regression import (
     ACTIVITIES,
     ALL,
     ANYTHING,
-    BEYOND,
     GAP_INPUTS,
     GAP_OUTPUTS,
     INPUTS,
     OUTPUTS,
     PAIRS,
+    REACH,
     REGRESSION_SHARES,
     BinRegression,
     DurationRegression,
@@ -228,8 +228,15 @@ def test_what_is_expected_lies_around_what_was_found():
     found = expected_durations(np.full(50, 10), 40)
     assert found.sum() == pytest.approx(1)
     assert found.argmax() == 10
-    assert found[: 10 + BEYOND + 1].sum() == pytest.approx(1, abs=1e-6)
-    assert found[0] == pytest.approx(ANYTHING / (10 + BEYOND + 1), rel=0.01)
+    assert found[: 10 + REACH + 1].sum() == pytest.approx(1, abs=1e-6)
+    assert found[0] == pytest.approx(ANYTHING / (10 + REACH + 1), rel=0.01)
+
+
+def test_any_gap_may_be_where_all_gaps_show_none():
+    """Noise on all gaps together hides what few of them are; a pair's own may still show it."""
+    none = np.append(1.0, np.zeros(len(BINS) - 1))
+    model = GapRegression.expecting(CLOCK, BINS, Cases.of([("a", "b")], "ab"), none)
+    assert np.exp(model.base) == pytest.approx(ANYTHING / len(BINS) + (1 - ANYTHING) * none)
 
 
 def test_inputs_tell_activities_and_length_alone():

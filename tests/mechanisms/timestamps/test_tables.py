@@ -100,6 +100,17 @@ def test_the_longest_case_weighs_no_more(name):
     assert squares(cases, QUERIES[name], CLIPS[name]).max() <= UNIT_NORM**2
 
 
+def test_events_count_alike_in_cases_of_usual_norms():
+    """And a case of more of them by no more than the clip, which without it they exceed."""
+    query = hours_of(CLOCK, UNIT_NORM // 4)
+    cases = cases_of([[0], [0, 1], [0] * 40], [[0], [0, 30 * HOUR], [0] * 40])
+    found = squares(cases, query, CLIPS["hours"])
+    assert found[:2].tolist() == [3 * (UNIT_NORM // 4) ** 2, 6 * (UNIT_NORM // 4) ** 2]
+    assert 0.999 * UNIT_NORM**2 < found[2] <= UNIT_NORM**2
+    assert squares(cases, query, Clip("l2", 1 << 24, 1 << 10))[2] > 100 * UNIT_NORM**2
+    assert squares(universe(), query, CLIPS["hours"]).max() <= UNIT_NORM**2
+
+
 def entries(name, labels, times):
     """What one case weighs, by key."""
     vectors = vectors_of(cases_of([labels], [times]), QUERIES[name], CLIPS[name])

@@ -36,7 +36,7 @@ from cloakwork.mechanisms.timestamps.drawing import (
     start_steps,
     sums_in_cases,
 )
-from cloakwork.mechanisms.timestamps.hours import at_usual_hours
+from cloakwork.mechanisms.timestamps.hours import at_usual_hours, usual_week
 from cloakwork.mechanisms.timestamps.tables import (
     CLASSES,
     CLIPS,
@@ -51,6 +51,7 @@ from cloakwork.mechanisms.timestamps.tables import (
     pairs_of,
     totals_groups,
     totals_in,
+    week_codes,
 )
 
 P = TypeVar("P", bound=TimesParams)
@@ -69,7 +70,6 @@ DIFFERS: Final[Mapping[TableName, float]] = {
     "gaps-by-activity": 0.7,
     "gaps-by-pair": 0.8,
     "totals": 0.3,
-    "hours": 0.05,
 }
 """By how much a distribution usually differs from the one that it is shrunk to, in standard
 deviations of a coin. Numbers here were chosen on synthetic logs.
@@ -97,8 +97,8 @@ MIXED: Final = 0.4
 a case are in.
 """
 
-SPREAD_OUT: Final = 1.0
-"""The same of the hours of events."""
+MANY: Final = 1_000
+"""Cases to a sigma of the noise on hours from which on half of them count by event."""
 
 PERIODS: Final = 40
 """Of a window, at most; ten times as many of the century in which one is looked for."""
@@ -174,7 +174,7 @@ class ModelledTimes:
         drawn, pair = self._draw_gaps()
         gaps = self._meet_totals(drawn, pair)
         starts = self._draw_starts()
-        hours = self._usual_hours()
+        hours = self._usual_hours(starts, gaps)
         lengths = self.cases.lengths[self.rows]
         return self._as_declared(
             at_usual_hours(
@@ -431,27 +431,28 @@ class ModelledTimes:
             self.draws,
         )
 
-    def _usual_hours(self) -> Floats:
-        """The part of all events in each hour of the week; day, where the clock knows no hours."""
+    def _usual_hours(self, starts: Ints, gaps: Ints) -> Floats:
+        """The part of all events in each hour of the week (day, where the clock knows no hours);
+        ``starts`` and ``gaps`` are those of released cases.
+
+        Of an event in a long case less is counted, as much as the clip leaves. So cases of usual
+        norms count by event, where there are many to a sigma, and each case as much as it can,
+        where there are few.
+        """
         clock = self.clock
+        cells = 7 + clock.hours + clock.slots
         sigma = self._sigma("hours")
-        codes = np.arange(7 + clock.hours + clock.slots)
-        noisy = self._ask("hours", hours_of(clock), codes)
-        mass = np.array([np.sqrt(self.cases.lengths[self.rows]).sum() * _THIRD])
-        days, hours, slots = (part[None, :] for part in np.split(noisy, [7, 7 + clock.hours]))
-        # The hours of each day are expected to be those of all days.
-        of_days = distributions(days, sigma, mass, tolerance=SPREAD_OUT)
-        of_hours = distributions(hours, sigma, mass, tolerance=SPREAD_OUT)
-        both = np.outer(of_days, of_hours).reshape(1, -1)
-        found = distributions(
-            slots,
-            sigma,
-            mass,
-            both,
-            DIFFERS["hours"],
-            SPREAD_OUT,
-        )
-        return np.asarray(found[0])
+        gap = np.zeros(len(self.cases.codes), np.int64)
+        gap[self.followers] = gaps
+        lengths = self.cases.lengths[self.rows]
+        steps = np.repeat(starts, lengths) + sums_in_cases(gap, self.cases.offsets)
+        case = np.tile(np.repeat(np.arange(len(lengths)), lengths), 3)
+        cell, times = np.unique(case * cells + week_codes(clock, steps), return_counts=True)
+        norms = np.sqrt(np.append(1.0, np.bincount(cell // cells, times**2)))
+        norm = float(np.quantile(norms, min(len(lengths) / sigma / MANY, 1.0) / 2))
+        noisy = self._ask("hours", hours_of(clock, int(UNIT_NORM / norm)), np.arange(cells))
+        days, hours, slots = np.split(noisy, [7, 7 + clock.hours])
+        return usual_week(days, hours, slots, sigma)
 
 
 class GivesTimes(MeetsNoGoal[P], Generic[P]):

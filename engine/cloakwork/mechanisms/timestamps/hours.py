@@ -1,5 +1,6 @@
 """Cases at usual hours of the week, by local search."""
 
+import math
 from typing import Final
 
 import numpy as np
@@ -19,6 +20,66 @@ LONGER: Final = 0.3
 
 ALIKE: Final = 0.2
 """How far slots count alike, where little takes place."""
+
+
+WIDTHS: Final = (0.5, 1.0, 2.0, 4.0)
+"""Places over which counts on a circle may be alike."""
+
+HEIGHTS: Final = 4.0 ** np.arange(-2, 7)
+"""Variances that counts may have beside that of their noise, in this."""
+
+LEAST: Final = 1e-6
+"""A count in place of 0."""
+
+
+def without_noise(counts: Floats, sigma: float) -> Floats:
+    """What ``counts`` on a circle (the hours of a day, the days of a week) are about without their
+    Gaussian noise of ``sigma``: float64, shape (places,), each above 0.
+
+    They are expected to be a Gaussian process, of the height and the width under which they are
+    likeliest (empirical Bayes: Rasmussen and Williams 2006, 5.4.1). On a circle its waves are
+    independent.
+    """
+    place = np.arange(len(counts))
+    apart = np.minimum(place, len(counts) - place)
+    mean = counts.mean()
+    waves = np.fft.fft(counts - mean, norm="ortho")
+    squares = np.abs(waves / sigma) ** 2
+    alike = [np.fft.fft(np.exp(-((apart / width) ** 2) / 2)).real for width in WIDTHS]
+    variances = [1 + height * np.maximum(each, 0) for each in alike for height in HEIGHTS]
+    variance = min(variances, key=lambda each: float((np.log(each) + squares / each).sum()))
+    found = mean + np.fft.ifft(waves * (1 - 1 / variance), norm="ortho").real
+    return np.asarray(np.maximum(found, LEAST))
+
+
+def usual_week(
+    days: Floats,
+    hours: Floats,
+    slots: Floats,
+    sigma: float,
+) -> Floats:
+    """About how many events are in each slot of a week, by noisy counts of days, of hours, and of
+    both together, all of the same events and with noise of ``sigma``: shape (slots,), each above 0.
+
+    Slots tell of days and hours as well, so these are averaged with their sums, by precision. Slots
+    are then expected to be as days and hours say. By how much they differ from it is a matrix, of
+    which is kept what stands out of noise (Gavish and Donoho 2017, equation 7).
+    """
+    size = np.array([len(days), len(hours)])
+    table = slots.reshape(size)
+    part = 1 / (1 + size[::-1])
+    noise = sigma * np.sqrt(1 - part)
+    of_days = without_noise(days + part[0] * (table.sum(axis=1) - days), noise[0])
+    of_hours = without_noise(hours + part[1] * (table.sum(axis=0) - hours), noise[1])
+    expected = np.outer(of_days, of_hours / of_hours.sum())
+    left, values, right = np.linalg.svd(table - expected, full_matrices=False)
+    # Singular values of mere noise lie within ``edge`` of the middle, as squares.
+    edge = 2 * sigma**2 * math.sqrt(size.prod())
+    squares = np.maximum(values**2 - sigma**2 * size.sum(), edge) ** 2 - edge**2
+    kept = np.sqrt(squares) / np.maximum(values, LEAST)
+    # Rounded: machines differ in the last digits of a decomposition, and must not in what is drawn.
+    found = np.maximum(expected + (left * kept) @ right, LEAST)
+    return np.asarray(np.round(found, 6).ravel())
 
 
 def at_usual_hours(

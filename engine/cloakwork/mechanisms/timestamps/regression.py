@@ -42,7 +42,7 @@ from cloakwork.mechanisms.base import (
 )
 from cloakwork.mechanisms.timestamps.bins import Clock, LogBins
 from cloakwork.mechanisms.timestamps.drawing import ManyDraws, meet_totals
-from cloakwork.mechanisms.timestamps.histogram import GivesTimes, ModelledTimes
+from cloakwork.mechanisms.timestamps.histogram import NEVER, REACH, GivesTimes, ModelledTimes
 from cloakwork.mechanisms.timestamps.tables import (
     SHARES,
     HistogramOptions,
@@ -73,7 +73,7 @@ INPUTS: Final = 2 + 2 * (ACTIVITIES + 1)
 there are.
 """
 
-OUTPUTS: Final = 16
+OUTPUTS: Final = 48
 """Curves over the scale of durations that inputs weigh."""
 
 REGRESSION_SHARES: Final[Mapping[TableName, float]] = {
@@ -220,9 +220,6 @@ def _sums_for(
 LONGER: Final = 1.2
 """Gradients are clipped to so many times what is usual of the released cases."""
 
-USUAL: Final = 1.0
-"""By how much weights usually differ from 0."""
-
 SEARCHED: Final = 2_000
 """Steps of the search for weights, at most: it costs nothing."""
 
@@ -247,12 +244,9 @@ WIDTH: Final = 2.0
 """Bins by which what is expected of durations is smoothed: the deviation of a normal curve."""
 
 ANYTHING: Final = 0.05
-"""The part of what is expected that may be any duration up to ``BEYOND`` bins above the longest."""
-
-BEYOND: Final = 6
-
-NEVER: Final = 1e-9
-"""What is expected of longer ones."""
+"""The part of what is expected that may be any gap, or any duration up to ``REACH`` bins above the
+longest.
+"""
 
 
 def cosines_over(bins: int, number: int) -> Floats:
@@ -373,12 +367,12 @@ class _Likelihood:
         there is to what data tell.
 
         In directions in which the likelihood bends by h, an estimate errs by noise / h, and weights
-        usually lie ``USUAL`` from 0; the penalty of the least mean square error is then about
-        noise^2 / h over the square of that, and 1 over it for what chance does in as many cases.
+        usually lie 1 from 0; the penalty of the least mean square error is then about noise^2 / h,
+        and 1 for what chance does in as many cases.
         """
         of_inputs, of_curves, mass = self.of_inputs, self.of_curves, self.mass
         along_inputs, along_curves = self.along_inputs, self.along_curves
-        penalty = (1 + noise**2 / np.maximum(self.bends, LEAST_BEND)) / USUAL**2
+        penalty = 1 + noise**2 / np.maximum(self.bends, LEAST_BEND)
         # In these directions, and on this scale, the likelihood bends about as much everywhere.
         scale = 1 / np.sqrt(self.bends + penalty)
         target = of_inputs.T @ moments @ of_curves
@@ -471,7 +465,8 @@ class GapRegression(BinRegression):
         return cls(
             clock,
             bins,
-            np.log(np.maximum(expected, LEAST)),
+            # What noise hid of all gaps together may still show at some of them.
+            np.log((1 - ANYTHING) * expected + ANYTHING / len(expected)),
             gap_curves(len(bins)),
             _rows_of_activities(released),
             pairs[has_input],
@@ -582,7 +577,7 @@ def expected_durations(place: Ints, bins: int) -> Floats:
     curve = np.exp(-0.5 * (np.arange(-reach, reach + 1) / WIDTH) ** 2)
     counted = np.bincount(place, minlength=bins).astype(np.float64)
     smooth = np.convolve(counted, curve)[reach:-reach]
-    within = np.arange(bins) <= place.max() + BEYOND
+    within = np.arange(bins) <= place.max() + REACH
     kept = np.where(within, smooth, 0.0)
     shape = (1 - ANYTHING) * kept / kept.sum() + ANYTHING / within.sum()
     found = np.where(within, shape, NEVER)
@@ -679,7 +674,7 @@ class DurationRegression(BinRegression):
 SMALL_LOG: Final = 50_000
 """Up to so many units, as declared, few weights err less than many cells."""
 
-BINS: Final = 64
+BINS: Final = 128
 """Of gaps, and of durations."""
 
 ALIKE: Final = 8

@@ -386,17 +386,22 @@ class StartTable:
         return found
 
 
-def hours_of(clock: Clock) -> Query:
-    """When in the week events take place: weekdays, hours of the day, and both, one after
-    another.
+def week_codes(clock: Clock, steps: Ints) -> Ints:
+    """The weekdays of events, their hours of the day, and both, one after another."""
+    slot = clock.slot(steps)
+    weekday, hour = np.divmod(slot, clock.hours)
+    return np.concatenate([weekday, 7 + hour, 7 + clock.hours + slot])
+
+
+def hours_of(clock: Clock, weight: int = UNIT_NORM) -> Query:
+    """When in the week events take place (``week_codes``); each counts for ``weight``, in a case of
+    whose vector the norm is larger than the clip's for less.
     """
 
     def hours(cases: Cases) -> Entries:
         known = KnownTimes.of(cases, clock)
-        slot = clock.slot(known.steps)
-        weekday, hour = np.divmod(slot, clock.hours)
-        code = np.concatenate([weekday, 7 + hour, 7 + clock.hours + slot])
-        return one_each(np.tile(known.case, 3), code)
+        code = week_codes(clock, known.steps)
+        return Entries(np.tile(known.case, 3), np.full(len(code), weight), code)
 
     return hours
 
