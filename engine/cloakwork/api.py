@@ -24,7 +24,7 @@ from cloakwork.evaluation.notes import TimeHints
 from cloakwork.evaluation.risk_figures import RiskReport
 from cloakwork.evaluation.utility import ATTACKED, MOST_ATTACKED, KeptUtility
 from cloakwork.ledger.ledger import BudgetForecast, Ledger
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog, rows_left_out
 from cloakwork.log.formats import read_log
 from cloakwork.mechanisms.devices import computed_on
 from cloakwork.mechanisms.profile import Profile
@@ -274,6 +274,9 @@ def preview(
     chosen = choice_for(None, log, plan, columns, required_attributes(plan), reporter)
     searches = SearchCache.of_user()
     run = Run(plan=plan, engine=chosen.engine, reporter=reporter, searches=searches)
+    if isinstance(chosen.source, EventLog):
+        for note in rows_left_out(chosen.source):
+            reporter(f"warning: {note}")
     records = run.preview(chosen.source)
     # Whatever was noised may not be looked at before a choice; what is counted may.
     if any(claim.cost is not None for claim in plan.claims):

@@ -45,6 +45,17 @@ def test_an_activity_of_a_rule_that_the_log_lacks_is_named():
     assert said(assume) == {"rules": f"the log has no activity '{right}x', did you mean '{right}'?"}
 
 
+def test_rows_without_a_case_are_told():
+    """A column that is empty in most rows loses most of the log."""
+    rows = pl.DataFrame({CASE_ID: ["1", None, None], ACTIVITY: ["a", "b", "c"]})
+    (told,) = (
+        advice.message
+        for advice in lint_log(parse_policy(BEGIN), EventLog.from_polars(rows))
+        if advice.rule == "rows-left-out"
+    )
+    assert told == "2 events without a case were left out; 1 are used"
+
+
 def test_noise_that_drowns_the_waits_is_told():
     """An hour on one time beside the log's own waits; a minute leaves most of them."""
     noise = """

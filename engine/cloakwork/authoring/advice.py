@@ -23,7 +23,14 @@ from cloakwork.ledger.books import NOTHING, DeclaredTotal, shifts_covering
 from cloakwork.ledger.declarations import DatasetDeclaration
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.ledger.records import Record
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
+from cloakwork.log.eventlog import (
+    ACTIVITY,
+    CASE_ID,
+    CASE_PREFIX,
+    TIMESTAMP,
+    EventLog,
+    rows_left_out,
+)
 from cloakwork.log.formats.detect import detect_input
 from cloakwork.log.formats.options import InputOptions
 from cloakwork.plan.budget import ledger_terms
@@ -46,6 +53,7 @@ MANY_LOST: Final = 0.5
 def lint_log(policy: Policy, log: EventLog) -> tuple[Advice, ...]:
     """What a careful reader would ask who has seen ``log``; internal, as it comes from the log."""
     return (
+        *named_advice("rows-left-out", (Advice(("spec",), each) for each in rows_left_out(log))),
         *named_advice("attribute-not-in-log", _missing(policy, log)),
         *named_advice("activity-not-in-log", _unknown_activities(policy, log)),
         *named_advice("employees-in-more-cases", _busy_employees(policy, log)),

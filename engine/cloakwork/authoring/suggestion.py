@@ -35,7 +35,7 @@ from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.base.naming import CASE_PREFIX
 from cloakwork.base.progress import Reporter
 from cloakwork.base.quantities import parse_duration
-from cloakwork.log.eventlog import TIMESTAMP, EventLog
+from cloakwork.log.eventlog import TIMESTAMP, EventLog, rows_left_out
 from cloakwork.log.formats.detect import DetectedInput
 from cloakwork.log.formats.options import ROLES, InputOptions
 from cloakwork.plan.policies import parse_policy
@@ -283,6 +283,8 @@ class Suggestion:
 
 
 def _notes_on(found: Suggestion) -> Iterator[str]:
+    if found.log is not None:
+        yield from rows_left_out(found.log)
     if found.header.purpose == NO_PURPOSE:
         yield "metadata.purpose is not stated; --purpose says what the release is for"
     if found.header.owner == NO_OWNER:

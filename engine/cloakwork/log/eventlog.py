@@ -4,7 +4,7 @@ together; and a log that need not fit into memory, as batches of whole cases.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 import numpy as np
 import polars as pl
@@ -390,8 +390,17 @@ def notes_on_cases(rows_left_out: int, conflicts: Mapping[str, str]) -> list[str
         for name, place in conflicts.items()
     ]
     if rows_left_out:
-        notes.insert(0, f"{rows_left_out} events without a case were left out")
+        notes.insert(0, f"{rows_left_out:,} events {WITHOUT_CASE}")
     return notes
+
+
+WITHOUT_CASE: Final = "without a case were left out"
+
+
+def rows_left_out(log: LogHandle) -> list[str]:
+    """What of the file is not in the log, for want of a case; internal."""
+    used = f"; {log.event_count:,} are used"
+    return [note + used for note in log.notes if note.endswith(WITHOUT_CASE)]
 
 
 def time_order(case_of: Ints, times: pl.Series | None) -> Ints | None:

@@ -172,6 +172,7 @@ def inside_lines(internal: "Internal", threshold: float | None = None) -> Iterat
         *_little(internal, utility),
         *findable_lines(found, threshold),
         *(f"note: {fact}" for fact in contradicted),
+        *(f"warning: {note}" for note in internal.notes if "without a case" in note),
     ]
     if lines:
         yield "internal, of the raw log; who chooses between runs by these figures voids the claims"

@@ -29,7 +29,8 @@ from cloakwork.base.errors import CloakworkError
 from cloakwork.engines.memory import MemoryEngine, in_memory
 from cloakwork.kernel import Clip, Kernel
 from cloakwork.kernel.books import answers_in, part_moved
-from cloakwork.kernel.vectors import ONE, Sums, added_up, answered, key_of, vectors_of
+from cloakwork.kernel.growth import Growth
+from cloakwork.kernel.vectors import ONE, Sums, added_up, vectors_of
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog, LogHandle
 from cloakwork.mechanisms.steps import EnrichStep, MeasureStep
 from cloakwork.noise import reproducible
@@ -185,8 +186,10 @@ class _WatchedKernel(_Watched):
         return _WatchedKernel(self.script, real, real if self.script.place is None else self.own)
 
     def grow(self, delta: float = 0.0) -> "_WatchedGrowth":
-        """Keys that grow, counted once more in a slower way."""
-        return _WatchedGrowth(self, super().__getattr__("grow")(delta))
+        """Keys that grow level by level."""
+        real = super().__getattr__("grow")(delta)
+        growth = real if self.script.place is None else self.own.grow(delta)
+        return _WatchedGrowth(self, real, growth)
 
     def sum(self, *given: Any, **named: Any) -> _Watched:
         """Of noisy sums, each reading is a question."""
@@ -262,62 +265,36 @@ def _numbered(numbers: Callable[[], Ints]) -> Sums:
 
 
 class _WatchedGrowth(_Watched):
-    """Keys that grow, case by case: ``key`` is the place of each case's key, None where it was not
-    kept, and ``own`` that on the latest level, as (place of the one before, extension).
-    """
+    """Keys that grow. ``growth``: those of the log of this run."""
 
-    def __init__(self, kernel: _WatchedKernel, real: Any) -> None:
+    def __init__(self, kernel: _WatchedKernel, real: Growth, growth: Growth) -> None:
         super().__init__(kernel.script, real)
-        self.kernel, self.measured = kernel, kernel._own_measured
-        self.key: list[int | None] = [0] * len(self.measured.cases)
-        self.own: list[tuple[int, object] | None] = []
-        self.told: Any = None
+        self.kernel, self.growth = kernel, growth
 
     def declared(self, query: Any, *given: Any, **named: Any) -> Any:
-        """Extensions are numbers."""
-        return self._level("declared", query, *given, **named)
+        """A question, whose own answer on a neighbour is not used."""
+        grow = partial(self.growth.declared, query, *given, **named)
+        if self.growth is not self.real:
+            grow()
 
-    def occurring(self, query: Any, *given: Any, **named: Any) -> Any:
-        """Extensions are labels, None for none."""
-        return self._level("occurring", query, *given, **named)
+        def sums() -> Sums:
+            own = self.growth._latest[1]  # type: ignore[index]  # a level was told just now
+            total = np.zeros(int(own.max(initial=0)) + 1, np.int64)
+            np.add.at(total, own[own >= 0], self.growth._counts[own >= 0])
+            return _numbered(lambda: total)
+
+        said = ("declared", *map(_said, given), *map(_said, named.items()))
+        return self.script.ask(said, grow, sums, self.kernel.last_charge)
+
+    def occurring(self, *given: Any, **named: Any) -> Any:
+        """Its keys are numbered by those that occur, so that two logs cannot be compared."""
+        raise CloakworkError("activities that are not declared are not replayed")
 
     def keep(self, rows: Ints) -> None:
         """Cases of other keys are followed no further."""
         super().__getattr__("keep")(rows)
-        level, labels = self.told, (*self.told.labels, None)
-        extensions = level.extension[rows].tolist()
-        if self.is_labelled:
-            extensions = [labels[each] for each in extensions]
-        kept = zip(level.parent[rows].tolist(), extensions, strict=True)
-        places = {key: place for place, key in enumerate(kept)}
-        self.key = [None if own is None else places.get(own) for own in self.own]
-
-    def _level(self, name: str, query: Any, *given: Any, **named: Any) -> Any:
-        cases, self.is_labelled = self.measured.cases, name == "occurring"
-        found = answered(cases, query)
-        rows, first = np.unique(found.case, return_index=True)
-        self.own = [None] * len(cases)
-        for row, place in zip(rows.tolist(), first.tolist(), strict=True):
-            extension: object = int(found.code[place])
-            if self.is_labelled:
-                start, stop = int(found.start[place]), int(found.stop[place])
-                extension = cases.alphabet[cases.codes[start]] if start < stop else None
-            key = self.key[row]
-            self.own[row] = None if key is None else (key, extension)
-
-        def sums() -> Sums:
-            total: dict[bytes, int] = {}
-            for own, count in zip(self.own, self.measured.counts.tolist(), strict=True):
-                if own is not None:
-                    key = key_of(own[0], (repr(own[1]),))
-                    total[key] = total.get(key, 0) + count
-            keys = sorted(total)
-            return Sums(keys, np.array([total[key] for key in keys], np.int64))
-
-        said = (name, *map(_said, given), *map(_said, named.items()))
-        ask = partial(getattr(self.real, name), query, *given, **named)
-        self.told = self.script.ask(said, ask, sums, self.kernel.last_charge)
-        return self.told
+        if self.growth is not self.real:
+            self.growth.keep(rows)
 
 
 @contextmanager
