@@ -100,12 +100,18 @@ class Reading:
             for name in MEANS[means]
         )
 
+    def prefers_noise_on_times(self) -> bool:
+        return "timestamps/laplace" in self.spec.get("mechanisms", {}).get("prefer", ())
+
     def refuse(self, rule: str) -> None:
         self.broken.append(rule)
 
     def need(self, means: str) -> None:
         if not self.allows(means):
             self.refuse("no means")
+
+    def is_changed(self, column: str) -> bool:
+        return self.rule_of(column).get("treatment", "keep") != "keep"
 
     def rule_of(self, column: str) -> Mapping[str, Any]:
         return self.rules.get(column, {})
@@ -184,6 +190,11 @@ def _together(policy: Reading) -> None:
     values = {column for column, _ in written}
     if set(noisy) & values or len(written) != len(values):
         policy.refuse("two claims over one column")
+    # Not by the design, which would allow it: one step treats all attributes, and the engine takes
+    # each for made of all of them, so that noise on one counts for the others as well.
+    treated = {column for column in policy.released if policy.is_changed(column)}
+    if treated & set(noisy) and treated & values:
+        policy.refuse("one step treats what is noisy and what is counted")
     # Nor the flow twice, but for cases and employees, whom one step counts.
     flows = [
         (g["kind"], g["unit"].get("level") == "event") for g in policy.goals if FLOW in g["over"]
@@ -248,7 +259,7 @@ def _confidence_bound(policy: Reading, goal: Mapping[str, Any]) -> Claim:
     _counts_source_cases(policy)
     if goal.get("background") == "relative" and TIMES not in map(policy.column, policy.rules):
         policy.refuse("no times")
-    if any(policy.rule_of(c).get("treatment", "keep") != "keep" for c in goal["over"]):
+    if any(map(policy.is_changed, goal["over"])):
         policy.refuse("values are changed")
     names = ("L", "K", "C", "background", "precision", "missing")
     strength = {name: goal[name] for name in names if name in goal}
@@ -385,7 +396,8 @@ def _facts(policy: Reading, goal: Mapping[str, Any]) -> set[str]:
         facts.add("units_at_most")
     if TIMES in over:
         facts |= {"window", "longest_gap"} if _is_dp(goal) else set()
-        facts.add("time_zone") if _is_dp(goal) else None
+        # Drawn hours are those of its clocks; noise on each time knows none.
+        facts |= {"time_zone"} if _is_dp(goal) and not policy.prefers_noise_on_times() else set()
     if goal.get("per") == "case":
         facts.add("longest_case")
     declared = {name for name in facts if name in policy.assume}
@@ -616,10 +628,8 @@ def too_little_noise(claim: Claim, steps: Iterable[Mapping[str, Any]]) -> list[s
             moved *= 2 if said["noised"] == "gaps" else 1
             if moved / step["event"]["scale"] > claim.strength["epsilon"]:
                 found.append("noise on times is too small for the shift")
-        if (
-            claim.kind == "local-dp"
-            and {each["name"] for each in said.get("attributes", ())} & claim.over
-        ):
+        noised = name in (*MEANS["domain"], *MEANS["range"]) and claim.kind == "local-dp"
+        if noised and {each["name"] for each in said["attributes"]} & claim.over:
             each_case = [
                 1 if each["name"].startswith("case:") else said["longest_case"] or math.inf
                 for each in said["attributes"]
