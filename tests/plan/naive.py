@@ -191,10 +191,10 @@ def _together(policy: Reading) -> None:
     if set(noisy) & values or len(written) != len(values):
         policy.refuse("two claims over one column")
     # Not by the design, which would allow it: one step treats all attributes, and the engine takes
-    # each for made of all of them, so that noise on one counts for the others as well.
-    treated = {column for column in policy.released if policy.is_changed(column)}
-    if treated & set(noisy) and treated & values:
-        policy.refuse("one step treats what is noisy and what is counted")
+    # each for made of all of them, so that local noise on one counts for the others as well.
+    treated = [goal for goal in policy.goals if any(map(policy.is_changed, goal["over"]))]
+    if len(treated) > 1 and any(goal["kind"] == "local-dp" for goal in treated):
+        policy.refuse("one step treats columns of several claims")
     # Nor the flow twice, but for cases and employees, whom one step counts.
     flows = [
         (g["kind"], g["unit"].get("level") == "event") for g in policy.goals if FLOW in g["over"]
