@@ -100,8 +100,10 @@ class Reading:
             for name in MEANS[means]
         )
 
-    def prefers_noise_on_times(self) -> bool:
-        return "timestamps/laplace" in self.spec.get("mechanisms", {}).get("prefer", ())
+    def draws_times(self) -> bool:
+        """Rather than adding noise to each, where that is not asked for by name."""
+        preferred = self.spec.get("mechanisms", {}).get("prefer", ())
+        return self.allows("drawn-times") and "timestamps/laplace" not in preferred
 
     def refuse(self, rule: str) -> None:
         self.broken.append(rule)
@@ -397,7 +399,8 @@ def _facts(policy: Reading, goal: Mapping[str, Any]) -> set[str]:
     if TIMES in over:
         facts |= {"window", "longest_gap"} if _is_dp(goal) else set()
         # Drawn hours are those of its clocks; noise on each time knows none.
-        facts |= {"time_zone"} if _is_dp(goal) and not policy.prefers_noise_on_times() else set()
+        drawn = goal.get("delta") and policy.draws_times()
+        facts |= {"time_zone"} if _is_dp(goal) and drawn else set()
     if goal.get("per") == "case":
         facts.add("longest_case")
     declared = {name for name in facts if name in policy.assume}
