@@ -1,4 +1,6 @@
-"""Steps that are repeated on neighbouring logs with the same answers, and twins that must fail."""
+"""Steps that are repeated on neighbouring logs with the same answers, and twins that must fail; each
+mechanism is on a small log in the contract.
+"""
 
 import json
 from collections.abc import Callable
@@ -33,15 +35,15 @@ NEIGHBOURS = 8
 LONG = 1000
 
 ASKING = (
-    "variants/threshold",
-    "variants/adaptive",
     "variants/markov",
-    "timestamps/histogram",
     "attributes/histogram",
-    "attributes/regression",
-    "variants/libra",
-    "variants/sacofa",
     *in_long_form(
+        "variants/threshold",
+        "variants/adaptive",
+        "timestamps/histogram",
+        "attributes/regression",
+        "variants/libra",
+        "variants/sacofa",
         "timestamps/regression",
         "variants/prefix-tree",
         "variants/amun",

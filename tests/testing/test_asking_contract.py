@@ -227,12 +227,12 @@ class KnowsNoOptions(Roles):
     ("twin", "check"),
     [
         (CountsTheBatch, "test_vectors_of_a_case_follow_from_that_case_alone"),
-        (CountsTheBatch, "test_small_cases_move_no_answer_by_more_than_its_clip"),
         (CentresGradients, "test_vectors_of_a_case_follow_from_that_case_alone"),
         (NormalisesBatches, "test_vectors_of_a_case_follow_from_that_case_alone"),
         (DividesByTheBatch, "test_vectors_of_a_case_follow_from_that_case_alone"),
         (LearnsWithoutNoise, "test_vectors_of_a_case_follow_from_that_case_alone"),
         (LearnsWithoutNoise, "test_queries_leave_nothing_behind"),
+        (LearnsWithoutNoise, "test_neighbours_are_asked_the_same"),
         (TakesRowsOut, "test_queries_leave_nothing_behind"),
         (TakesRowsOut, "test_nothing_but_answers_tells_of_the_log"),
         (TakesRowsOutOfGradients, "test_queries_leave_nothing_behind"),
@@ -252,4 +252,4 @@ def test_a_broken_twin_is_found(twin: type[Roles], check: str) -> None:
 def test_a_clip_that_is_left_out_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the kernel itself."""
     monkeypatch.setattr(vectors, "_clipped", lambda case, value, clip: 5 * value)
-    assert finds_fault(Roles(), "test_small_cases_move_no_answer_by_more_than_its_clip")
+    assert finds_fault(Roles(), "test_neighbours_are_asked_the_same")

@@ -287,8 +287,10 @@ class _WatchedGrowth(_Watched):
         return self.script.ask(said, grow, sums, self.kernel.last_charge)
 
     def occurring(self, *given: Any, **named: Any) -> Any:
-        """Its keys are numbered by those that occur, so that two logs cannot be compared."""
-        raise CloakworkError("activities that are not declared are not replayed")
+        """Keys that occur are numbered log by log: from here on nothing is compared."""
+        if self.growth is not self.real:
+            raise _AllAnswered
+        return super().__getattr__("occurring")(*given, **named)
 
     def keep(self, rows: Ints) -> None:
         """Cases of other keys are followed no further."""
