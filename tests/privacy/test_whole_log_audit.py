@@ -37,7 +37,7 @@ long_form = pytest.mark.skipif(not LONG, reason="an audit of half a minute: CLOA
 
 EPSILON, DELTA, RUNS = 0.5, 1e-3, 45 if LONG else 34
 """What shows in all releases on one side and in none on the other proves an epsilon of 0.7;
-in the long form of 1.1, which a clip left out needs.
+in the long form, of 1.1.
 """
 LONGEST = 40
 DOMAINS = {"drug": ["common", "rare"], "case:ward": ["a", "b"]}
