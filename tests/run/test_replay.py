@@ -1,5 +1,5 @@
-"""Steps that are repeated on neighbouring logs with the same answers, and twins that must fail; each
-mechanism is on a small log in the contract.
+"""Steps that are repeated on neighbouring logs with the same answers, and twins that must fail;
+each mechanism is on a small log in the contract.
 """
 
 import json
