@@ -135,27 +135,51 @@ def cloakwork(capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
     return run
 
 
-@pytest.fixture
-def few_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+def take_few_turns(patch: pytest.MonkeyPatch) -> None:
     """Searches over what noise has passed take few turns: no matter of privacy, nor of what a
     release keeps to, but of how like the log it is, and of time.
     """
     from cloakwork.mechanisms.timestamps import hours, regression
     from cloakwork.mechanisms.variants import chain
 
-    monkeypatch.setattr(hours, "TURNS", 9)
-    monkeypatch.setattr(regression, "SEARCHED", 20)
-    monkeypatch.setattr(chain, "_ROUNDS", 10)
+    patch.setattr(hours, "TURNS", 9)
+    patch.setattr(regression, "SEARCHED", 20)
+    patch.setattr(chain, "_ROUNDS", 10)
 
 
 @pytest.fixture
-def few_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A release's internal report looks for fewer cases in it: how many are found is no matter of
-    what is released, and takes most of the time of a release.
-    """
-    from cloakwork.evaluation import utility
+def few_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As ``take_few_turns``, for one test."""
+    take_few_turns(monkeypatch)
 
-    monkeypatch.setattr(utility, "ATTACKED", 12)
+
+@pytest.fixture(scope="session", autouse=True)
+def few_looked_for() -> Iterator[None]:
+    """A release's internal report, and who tries forms and settings, look for fewer cases in a
+    release, and search for a k-anonymous answer for less time: how many are found, and how good an
+    answer is, is no matter of what is released, and takes most of the time.
+    """
+    from cloakwork.evaluation import compare, rehearsal, utility
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(utility, "ATTACKED", 12)
+        patch.setattr(rehearsal, "TARGETS", 12)
+        patch.setattr(rehearsal, "SEARCH_SECONDS", 0.1)
+        patch.setattr(compare, "_SEARCH_SECONDS", 0.1)
+        patch.setattr(compare, "MOST_SOUGHT", 60)
+        yield
+
+
+@pytest.fixture(scope="session")
+def few_patients(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The first 200 cases of the hospital's log, in a file."""
+    import numpy as np
+
+    from cloakwork.log.formats import read_log, write_log
+
+    path = tmp_path_factory.mktemp("hospital") / "hospital.xes.gz"
+    write_log(read_log(EXAMPLES / path.name).keep_cases(np.arange(200)), path, "xes")
+    return path
 
 
 @pytest.fixture

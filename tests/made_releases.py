@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cloakwork.cli import main
-from conftest import EXAMPLES, ROOT, hurried
+from conftest import EXAMPLES, ROOT, hurried, take_few_turns
 
 
 @dataclass(frozen=True)
@@ -49,5 +49,6 @@ class MadeReleases:
         words = ["apply", found.policy, found.log, "--out", found.folder, "--ledger", found.ledger]
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("CLOAKWORK_HOME", str(found.home))
+            take_few_turns(patch)
             assert main([str(word) for word in [*words, "--quiet"]]) == 0
         return found

@@ -18,7 +18,7 @@ from cloakwork.publishing.dsse import read_envelope
 from conftest import EXAMPLES, PATTERNS_BY_CHANCE, ROOT, SHARED, hurried
 from counterexamples.small import small_log, small_policy
 
-pytestmark = pytest.mark.usefixtures("few_looked_for")
+pytestmark = pytest.mark.usefixtures("few_turns")
 
 HOSPITAL = EXAMPLES / "hospital.xes.gz"
 DP = ROOT / "policies" / "dp-control-flow.yaml"
@@ -300,10 +300,10 @@ def test_contract_refusals(cloakwork, tmp_path, ledger, name, command):
 @pytest.mark.parametrize(
     "name", ["dp-control-flow", "kanon-then-dp-time", "whole-log-receipt", "later/dp-whole-log"]
 )
-def test_contract_policies_apply(cloakwork, tmp_path, ledger, name):
+def test_contract_policies_apply(cloakwork, tmp_path, ledger, few_patients, name):
     """Accepted as they stand, but for how long a search may take."""
     policy, out = hurried(CONTRACT / f"{name}.yaml", tmp_path, seconds=0.1), tmp_path / "out"
-    said = cloakwork("apply", policy, HOSPITAL, "--out", out, "--ledger", ledger)
+    said = cloakwork("apply", policy, few_patients, "--out", out, "--ledger", ledger)
     assert said.code == 0, said.err
     assert cloakwork("verify", out).code == 0
 
@@ -324,7 +324,9 @@ def test_a_table_without_times_is_measured_again(cloakwork, tmp_path, ledger, ki
     assert "measured again: k-anonymity" in verified.out
 
 
-def test_no_public_document_names_the_user_of_the_machine(cloakwork, tmp_path, ledger, monkeypatch):
+def test_no_public_document_names_the_user_of_the_machine(
+    cloakwork, tmp_path, ledger, few_patients, monkeypatch
+):
     """Neither the files of a release nor its public report; a suggested policy is published with
     them. Who answers for it is asked for, and nobody's name stands in.
     """
@@ -334,7 +336,7 @@ def test_no_public_document_names_the_user_of_the_machine(cloakwork, tmp_path, l
     home = tmp_path / user
     home.mkdir()
     monkeypatch.chdir(home)
-    (home / "log.xes.gz").write_bytes(HOSPITAL.read_bytes())
+    (home / "log.xes.gz").write_bytes(few_patients.read_bytes())
     options = ("--audience", "internal", "--quick", "--times", "none", "--out", "p.yaml")
     suggested = cloakwork("policy", "suggest", "log.xes.gz", *options)
     assert "metadata.owner is not stated" in suggested.out

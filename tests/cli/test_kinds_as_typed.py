@@ -12,7 +12,7 @@ import yaml
 from cloakwork.log.formats import read_log
 from conftest import EXAMPLES, ROOT
 
-pytestmark = pytest.mark.usefixtures("few_looked_for")
+pytestmark = pytest.mark.usefixtures("no_figures")
 
 TABLE, LOG = EXAMPLES / "hospital.csv.gz", EXAMPLES / "hospital.xes.gz"
 GOALS = {

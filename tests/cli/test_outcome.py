@@ -170,16 +170,16 @@ def test_an_attribute_that_the_log_lacks_is_named(applied, tmp_path):
 
 
 def test_an_attribute_that_noise_hides_is_not_said_to_be_missing_from_the_log(
-    cloakwork, tmp_path, ledger, monkeypatch
+    cloakwork, tmp_path, ledger, few_patients, monkeypatch
 ):
     """The log has the attribute, with values other than those that are declared. Whether noise
     hides it is chance, so that it did is set here.
     """
     monkeypatch.setattr("cloakwork.report.outcome.absent_attributes", lambda *_: ("department",))
-    policy, log = tmp_path / "policy.yaml", ROOT / "examples" / "logs" / "hospital.xes.gz"
+    policy = tmp_path / "policy.yaml"
     shipped = (ROOT / "policies" / "dp-whole-log.yaml").read_text("utf-8")
     policy.write_text(shipped.replace("domain: [Admissions,", "domain: [Admission] # ["))
-    said = cloakwork("apply", policy, log, "--out", tmp_path / "out", "--ledger", ledger)
+    said = cloakwork("apply", policy, few_patients, "--out", tmp_path / "out", "--ledger", ledger)
     assert said.code == 0, said.err
     told = " ".join(said.out.split())
     assert "no value was released: department; noise may have hidden them" in told

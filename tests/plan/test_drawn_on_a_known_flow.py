@@ -63,7 +63,7 @@ def policy(*, goal=(), attributes=(), assume=(), mechanisms=()) -> Policy:
                     "longest_gap": "90d",
                     **dict(assume),
                 },
-                "mechanisms": dict(mechanisms),
+                "mechanisms": {"parameters": {"kanon/auto": {"seconds": 0.1}}, **dict(mechanisms)},
                 "budget": {"total": {"epsilon": 4.0, "delta": 1e-5}},
             },
         }
@@ -197,7 +197,7 @@ def test_every_event_of_a_release_is_drawn(form):
     named = {"prefer": [f"timestamps/{form}", f"attributes/{form}"]}
     plan = make_plan(policy(goal=goal, attributes=AGE | WARD, mechanisms=named))
     assert mechanisms(plan) == [f"timestamps/{form}", f"attributes/{form}"]
-    log = read_log(HOSPITAL)
+    log = read_log(HOSPITAL).keep_cases(np.arange(300))
     release = Run(plan=plan, noise=reproducible(3)).release(log, None)
     released = release.log
     times = released.events[TIMESTAMP]
@@ -229,8 +229,9 @@ def test_what_is_drawn_later_is_measured_on_the_source(monkeypatch):
     monkeypatch.setattr(Run, "take_step", watched)
     goal = {"over": ["timestamps", "case:age"]}
     plan = make_plan(policy(goal=goal, attributes=AGE))
-    Run(plan=plan, noise=reproducible(3)).release(read_log(HOSPITAL), None)
+    log = read_log(HOSPITAL).keep_cases(np.arange(300))
+    Run(plan=plan, noise=reproducible(3)).release(log, None)
     of_times, of_attributes = (seen[f"{name}/histogram"] for name in ("timestamps", "attributes"))
     assert of_attributes.equals(of_times, null_equal=True)
-    source = set(read_log(HOSPITAL).events[TIMESTAMP].to_physical().to_list())
+    source = set(log.events[TIMESTAMP].to_physical().to_list())
     assert set(of_attributes.drop_nulls().to_physical().to_list()) <= source

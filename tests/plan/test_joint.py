@@ -331,6 +331,7 @@ ODD: dict[str, list[tuple[str, ...]]] = {
 }
 
 
+@pytest.mark.usefixtures("few_turns")
 @pytest.mark.parametrize("declared", [True, False])
 def test_no_log_stops_it(declared: bool) -> None:
     """With our own mechanisms: nothing of any log ends in an error, and no time is missing."""

@@ -3,7 +3,9 @@
 import importlib.util
 import json
 import os
+import shutil
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -27,15 +29,16 @@ from cloakwork.log.eventlog import EventLog
 from cloakwork.noise import reproducible
 from cloakwork.publishing import verify as verifying
 from cloakwork.publishing.folder import MEASUREMENTS_FILE, pack_folder, read_measurements
-from cloakwork.publishing.publish import Published
 from cloakwork.publishing.verify import check_measurements, read_envelope, read_statement
 from cloakwork.report.render import render
 from cloakwork.run.prepare import prepared_log
 from cloakwork.run.run import Run
+from conftest import hurried
 from kernel.asking import Open
 from kernel.small import measured
+from made_releases import MadeRelease
 
-pytestmark = pytest.mark.usefixtures("few_looked_for")
+pytestmark = pytest.mark.usefixtures("few_turns")
 
 ROOT = Path(__file__).parents[2]
 HOSPITAL = ROOT / "examples/logs/hospital.xes.gz"
@@ -49,18 +52,10 @@ def _proved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verifying, "prove", REAL_PROOF)
 
 
-def published_under(policy: str, folder: Path) -> Published:
-    return release(
-        load_policy(ROOT / f"policies/{policy}.yaml"),
-        HOSPITAL,
-        folder / policy,
-        ledger=str(folder / "ledger.db"),
-    )
-
-
 @pytest.fixture
-def dp(tmp_path: Path, own_home: Path) -> Path:
-    return published_under("dp-control-flow", tmp_path).folder
+def dp(tmp_path: Path, release_of: Callable[[str], MadeRelease]) -> Path:
+    """A release under differential privacy, to be changed."""
+    return Path(shutil.copytree(release_of("dp-control-flow").folder, tmp_path / "release"))
 
 
 def statement_of(folder: Path):
@@ -93,8 +88,9 @@ def test_tables_that_are_not_the_signed_ones_are_refused(dp: Path, how: str) -> 
             render(dp)
 
 
-def test_no_tables_stand_beside_a_log_that_is_k_anonymous(tmp_path: Path, own_home: Path) -> None:
-    made = published_under("flow-with-drawn-times", tmp_path)
+def test_no_tables_stand_beside_a_log_that_is_k_anonymous(tmp_path: Path) -> None:
+    policy = load_policy(hurried(ROOT / "policies/flow-with-drawn-times.yaml", tmp_path, 0.1))
+    made = release(policy, HOSPITAL, tmp_path / "out", ledger=str(tmp_path / "ledger.db"))
     # Its times are drawn from answers, too; they are charged for other times of the same cases.
     assert any(step.answers for step in made.release.internal.steps)
     assert made.release.measurements == ()
@@ -104,15 +100,13 @@ def test_no_tables_stand_beside_a_log_that_is_k_anonymous(tmp_path: Path, own_ho
     assert said["refused"].count("\n") == 0 and "differential privacy" in said["refused"]
 
 
-def test_verify_refuses_tables_that_no_claim_covers(
-    dp: Path, tmp_path: Path, own_home: Path
-) -> None:
+def test_verify_refuses_tables_that_no_claim_covers(dp: Path) -> None:
     plan = make_plan(load_policy(ROOT / "policies/flow-with-drawn-times.yaml"))
     (check,) = check_measurements(dp, statement_of(dp), plan)
     assert not check.holds and "covers" in check.says
 
 
-def test_a_release_of_a_known_seed_tells_no_tables(own_home: Path) -> None:
+def test_a_release_of_a_known_seed_tells_no_tables() -> None:
     plan = make_plan(load_policy(ROOT / "policies/dp-control-flow.yaml"))
     made = Run(plan=plan, noise=reproducible(1)).release(read_log(HOSPITAL), None)
     assert made.measurements == ()
