@@ -625,9 +625,10 @@ def _measured_values(
     steps = []
     if params.step_sigma is not None:
         steps.append(params.step_sigma)
-    # Noise that is spare goes to the tables again, or to another step where steps are taken.
+    # Noise that is spare goes to the tables again, or to another step where steps are taken. Where
+    # values are others, a step is charged for more than tables are, for which the spare noise is.
     if again is not None:
-        (sigmas if params.step_sigma is None else steps).append(again)
+        (sigmas if params.step_sigma is None or params.replaced else steps).append(again)
     query = tables_of(layout, norm)
     # In cases, whatever norm was chosen.
     table = Table(VALUES_TABLE, layout.spelled, partial(layout.ones, norm=norm))
