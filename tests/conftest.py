@@ -153,21 +153,34 @@ def few_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     take_few_turns(monkeypatch)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def few_looked_for() -> Iterator[None]:
+def look_for_few(patch: pytest.MonkeyPatch) -> None:
     """A release's internal report, and who tries forms and settings, look for fewer cases in a
     release, and search for a k-anonymous answer for less time: how many are found, and how good an
     answer is, is no matter of what is released, and takes most of the time.
     """
     from cloakwork.evaluation import compare, rehearsal, utility
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(utility, "ATTACKED", 12)
-        patch.setattr(rehearsal, "TARGETS", 12)
-        patch.setattr(rehearsal, "SEARCH_SECONDS", 0.1)
-        patch.setattr(compare, "_SEARCH_SECONDS", 0.1)
-        patch.setattr(compare, "MOST_SOUGHT", 60)
-        yield
+    patch.setattr(utility, "ATTACKED", 12)
+    patch.setattr(rehearsal, "TARGETS", 12)
+    patch.setattr(rehearsal, "SEARCH_SECONDS", 0.1)
+    patch.setattr(compare, "_SEARCH_SECONDS", 0.1)
+    patch.setattr(compare, "MOST_SOUGHT", 60)
+
+
+@pytest.fixture
+def few_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As ``look_for_few``, for one test."""
+    look_for_few(monkeypatch)
+
+
+@pytest.fixture
+def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A release's internal report measures no utility, nor who is found: for tests of what is
+    released, which hangs on none of that.
+    """
+    from cloakwork.evaluation import utility
+
+    monkeypatch.setattr(utility, "MEASURES", ())
 
 
 @pytest.fixture(scope="session")
@@ -180,16 +193,6 @@ def few_patients(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("hospital") / "hospital.xes.gz"
     write_log(read_log(EXAMPLES / path.name).keep_cases(np.arange(200)), path, "xes")
     return path
-
-
-@pytest.fixture
-def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A release's internal report measures no utility, nor who is found: for tests of what is
-    released, which hangs on none of that.
-    """
-    from cloakwork.evaluation import utility
-
-    monkeypatch.setattr(utility, "MEASURES", ())
 
 
 @pytest.fixture

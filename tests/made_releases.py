@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cloakwork.cli import main
-from conftest import EXAMPLES, ROOT, hurried, take_few_turns
+from conftest import EXAMPLES, ROOT, hurried, look_for_few, take_few_turns
 
 
 @dataclass(frozen=True)
@@ -50,5 +50,6 @@ class MadeReleases:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("CLOAKWORK_HOME", str(found.home))
             take_few_turns(patch)
+            look_for_few(patch)
             assert main([str(word) for word in [*words, "--quiet"]]) == 0
         return found

@@ -18,7 +18,7 @@ from cloakwork.publishing.dsse import read_envelope
 from conftest import EXAMPLES, PATTERNS_BY_CHANCE, ROOT, SHARED, hurried
 from counterexamples.small import small_log, small_policy
 
-pytestmark = pytest.mark.usefixtures("few_turns")
+pytestmark = pytest.mark.usefixtures("few_turns", "few_looked_for")
 
 HOSPITAL = EXAMPLES / "hospital.xes.gz"
 DP = ROOT / "policies" / "dp-control-flow.yaml"

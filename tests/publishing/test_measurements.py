@@ -38,7 +38,7 @@ from kernel.asking import Open
 from kernel.small import measured
 from made_releases import MadeRelease
 
-pytestmark = pytest.mark.usefixtures("few_turns")
+pytestmark = pytest.mark.usefixtures("few_turns", "few_looked_for")
 
 ROOT = Path(__file__).parents[2]
 HOSPITAL = ROOT / "examples/logs/hospital.xes.gz"

@@ -28,7 +28,7 @@ from conftest import Said
 from repository.checkout import ROOT, environment
 from repository.pages import RUN, SHOWN, Block, blocks_of, indented, stories_of
 
-pytestmark = pytest.mark.usefixtures("few_turns")
+pytestmark = pytest.mark.usefixtures("few_turns", "few_looked_for")
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LONG = "CLOAKWORK_RUNS" in os.environ
