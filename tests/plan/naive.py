@@ -533,7 +533,7 @@ def delta_of(events: Iterable[Mapping[str, Any]], epsilon: float) -> float:
 def losses_of(event: Mapping[str, Any]) -> tuple[dict[float, float], float]:
     """The losses of one draw of noise and their chances, and the chance that there is no bound."""
     match event["kind"]:
-        case "discrete-laplace" if event["sensitivity"] <= 60:
+        case "discrete-laplace" if event["sensitivity"] <= 1000:
             moved, r = event["sensitivity"], math.exp(-1 / event["scale"])
             # Below 0 the loss is the largest, above the move the least; between it falls by two.
             chances = {moved: 1 / (1 + r), -moved: r**moved / (1 + r)}

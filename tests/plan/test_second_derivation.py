@@ -248,6 +248,34 @@ def test_both_derivations_say_the_same_of_random_policies() -> None:
     assert len(set(reached) & set(CAUSES)) >= len(CAUSES) - 4, set(CAUSES) - set(reached)
 
 
+def test_noise_for_units_and_for_single_times_is_not_claimed_of_one_column() -> None:
+    """Times were drawn under (2, 1e-6)-differential privacy, then moved under metric privacy, and
+    the second claim counted the second noise alone: pure epsilon 2, of times that Gaussian noise
+    had let through.
+    """
+    document = first_policy(of="metric-privacy of value")
+    document["spec"] = {
+        "attributes": {
+            "concept:name": {"role": "control-flow"},
+            "time:timestamp": {"role": "timestamp"},
+            "*": {"treatment": "drop"},
+        },
+        "guarantees": [
+            {
+                "kind": "differential-privacy",
+                "epsilon": 2.0,
+                "delta": 1e-6,
+                "over": ["timestamps"],
+                "neighbours": "bounded",
+            },
+            {"kind": "metric-privacy", "epsilon": 2.0, "shift": "1d", "over": ["timestamps"]},
+        ],
+        "expose": {"control-flow": "known anyway"},
+    }
+    with pytest.raises(PlanImpossible, match="not counted for this guarantee: ask for one"):
+        planned(document)
+
+
 def first_policy(*rules: str, of: str | None = None) -> Document:
     """The first random policy that is refused for just these rules, or is accepted for none, with a
     claim of a branch.

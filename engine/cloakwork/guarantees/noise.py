@@ -51,16 +51,24 @@ def derive_given_columns(goal: NoiseGuarantee, flow: Flow) -> Derived | Underive
         for step in steps
         if step.lineage.generates or (step.lineage.enriches and not step.lineage.is_given_flow)
     ]
+    # Metric privacy speaks of one time of one event, differential privacy of a unit's values: noise
+    # for the one is not counted for the other, and would let through what it was drawn for.
+    currency = goal.price().currency
+    uncounted = [
+        f"{step.mechanism} looks at {listed(sorted(covered & step.lineage.measures))} through "
+        "noise that is not counted for this guarantee: ask for one of the two"
+        for step in steps
+        if step.currency != currency and covered & step.lineage.measures
+    ]
     causes = (
         *_raw_values(covered, flow),
         *measured_twice,
+        *uncounted,
         *unproved_causes(used, flow),
         *budget_causes(goal, flow),
     )
     if causes:
         return Underived(causes)
-    # Metric privacy speaks of one time of one event, differential privacy of a unit's values.
-    currency = goal.price().currency
     are_drawn = any(step.lineage.enriches for step in steps)
     public = _public_values(covered, currency, flow.facts, are_drawn=are_drawn)
     protected: Iterable[Assumption] = unit_assumptions(flow.facts)
