@@ -14,8 +14,6 @@ from cloakwork.evaluation.compare import (
     FigureSpread,
     SettingFigures,
 )
-from cloakwork.evaluation.dp_audit import AuditResult
-from cloakwork.evaluation.pairs import PairAudit
 from cloakwork.evaluation.risk_figures import (
     ClaimedBound,
     MembershipFigures,
@@ -23,7 +21,7 @@ from cloakwork.evaluation.risk_figures import (
     Share,
 )
 from cloakwork.report.comparison import comparison_html, picture
-from cloakwork.report.risk import audit_svg, membership_svg
+from cloakwork.report.risk import membership_svg
 
 HOSTILE = "<script>alert(1)</script>\"'><svg onload=x>"
 
@@ -97,12 +95,6 @@ def test_bars_are_as_long_as_the_figures() -> None:
     assert first.low_x < found.kept_x + first.kept_width < first.high_x
     assert first.high_x <= found.kept_end
     assert "attack 1 in 4, activities 0.80" in found.says
-
-
-def test_a_bound_of_nothing_is_drawn() -> None:
-    result = AuditResult(-math.inf, 1.0, 0.0, True, "no event", "neither way", (0, 0), 10, 0.9)
-    drawing = audit_svg("a < b", 1.0, [PairAudit("a & b", "f", result)])
-    assert "nothing seen" in "".join(ElementTree.fromstring(drawing).itertext())
 
 
 SHARE = Share(share=0.5, low=0.4, high=0.6)

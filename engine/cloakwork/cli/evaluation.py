@@ -28,7 +28,6 @@ from cloakwork.cli.options import (
     require_order,
     require_source_first,
     window_option,
-    write_new,
 )
 from cloakwork.report.screen import columns as screen_columns
 
@@ -197,7 +196,6 @@ def utility(
     help="An option of the mechanism, as under a policy's parameters; VALUE is JSON or a word.",
 )
 @device_option
-@click.option("--out", type=PATH, help="Draw the bounds against the claim here (SVG).")
 @quiet_option
 @json_option
 @click.pass_context
@@ -209,7 +207,6 @@ def dp(
     runs: int,
     options: tuple[str, ...],
     device: str,
-    out: Path | None,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -224,7 +221,7 @@ def dp(
     from cloakwork.mechanisms.devices import computed_on
     from cloakwork.mechanisms.registry import catalogue
     from cloakwork.plan.sentences import proof_in_words
-    from cloakwork.report.risk import audit_json, audit_lines, audit_svg
+    from cloakwork.report.risk import audit_json, audit_lines
 
     if mechanism not in catalogue():
         raise click.UsageError(
@@ -239,9 +236,6 @@ def dp(
     chosen, training = _options(options), computed_on(device)
     with progress_of(quiet=quiet) as reporter, heard_by(reporter), training:
         found = audit_mechanism(mechanism, epsilon=epsilon, delta=delta, runs=runs, options=chosen)
-    if out is not None:
-        title = f"{mechanism}: what runs on neighbouring logs show"
-        write_new(out, audit_svg(title, epsilon, found), force=True)
     # One pair that exceeds the claim is enough: the claim is about all.
     passed = all(item.result.passed for item in found)
     proof = catalogue()[mechanism].proof

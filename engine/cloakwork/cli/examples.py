@@ -140,7 +140,7 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
     ),
     "audit dp": (
         "cloakwork audit dp variants/threshold --runs 2000",
-        "cloakwork audit dp timestamps/laplace --epsilon 0.5 --out bounds.svg",
+        "cloakwork audit dp timestamps/laplace --epsilon 0.5 --json",
     ),
     "audit replay": (
         "cloakwork audit replay variants/threshold",

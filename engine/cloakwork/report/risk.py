@@ -24,10 +24,6 @@ from cloakwork.report.model import Audience, Format
 from cloakwork.report.screen import block, printable
 from cloakwork.report.texts import membership_lines, range_text, threshold_lines
 
-_AUDIT_WIDTH, _AUDIT_LEFT, _AUDIT_ROW, _AUDIT_TOP, _AUDIT_BAR = 900, 430, 40, 70, 18
-_AUDIT_COLOURS: Final = {True: "#17507a", False: "#9a3412"}
-"""Of the bars, by whether the audit was passed."""
-
 
 def audit_lines(found: Sequence[PairAudit], width: int) -> Iterator[str]:
     """For each pair of neighbours the bound that its runs show, and what showed it."""
@@ -55,50 +51,6 @@ def audit_json(item: PairAudit) -> dict[str, Any]:
         "epsilon_at_least": max(0.0, result.epsilon_lower_bound),
         **fields_json(result, "delta", "passed", "hits", "counted", "direction"),
     }
-
-
-def audit_svg(title: str, claim: float, audits: Sequence[PairAudit]) -> str:
-    """One bar a pair of neighbours: epsilon from 0 to the right, the claim as a dashed line, bounds
-    above it in another colour.
-    """
-    # Some room is left to the right of the largest figure.
-    right = 1.15 * max(claim, *(audit.result.epsilon_lower_bound for audit in audits))
-
-    def pixels(epsilon: float) -> float:
-        span = _AUDIT_WIDTH - _AUDIT_LEFT - 110
-        return round(_AUDIT_LEFT + span * max(0.0, epsilon) / right, 1)
-
-    height = _AUDIT_TOP + _AUDIT_ROW * len(audits) + 50
-    foot = height - 30
-    view = f"viewBox='0 0 {_AUDIT_WIDTH} {height}' width='{_AUDIT_WIDTH}' height='{height}'"
-    lines = [
-        f"<svg xmlns='http://www.w3.org/2000/svg' {view}>",
-        f"<rect width='{_AUDIT_WIDTH}' height='{height}' fill='#fff'/>",
-        svg_text(20, 30, title, "font-weight='600' "),
-        _upright(_AUDIT_LEFT, _AUDIT_TOP - 10, foot - 14, f"stroke='{GRID}'"),
-    ]
-    for place, audit in enumerate(audits):
-        bound, y = audit.result.epsilon_lower_bound, _AUDIT_TOP + place * _AUDIT_ROW
-        colour, end = _AUDIT_COLOURS[audit.result.passed], pixels(bound)
-        size = f"width='{end - _AUDIT_LEFT:g}' height='{_AUDIT_BAR}'"
-        shown = f"{bound:.3f}" if bound > 0 else "nothing seen"
-        lines += [
-            svg_text(_AUDIT_LEFT - 12, y + 14, audit.pair, "text-anchor='end' "),
-            f"<rect x='{_AUDIT_LEFT}' y='{y}' {size} fill='{colour}'/>",
-            svg_text(f"{end + 8:g}", y + 14, shown, colour=colour),
-        ]
-    claimed = pixels(claim)
-    lines += [
-        _upright(claimed, _AUDIT_TOP - 14, foot - 14, f"stroke='{INK}' {DASHED}"),
-        svg_text(claimed, _AUDIT_TOP - 20, f"claimed {claim:g}", "text-anchor='middle' "),
-        svg_text(_AUDIT_LEFT, foot + 6, "epsilon is at least ... (lower bound by the runs)"),
-        "</svg>\n",
-    ]
-    return "\n".join(lines)
-
-
-def _upright(x: float, top: float, bottom: float, attributes: str) -> str:
-    return f"<line x1='{x}' x2='{x}' y1='{top}' y2='{bottom}' {attributes}/>"
 
 
 # --- the screen
