@@ -19,7 +19,6 @@ from cloakwork.base.arrays import Floats
 from cloakwork.engines.batches import collected
 from cloakwork.errors import PlanUnsound
 from cloakwork.evaluation.dp_audit import AuditResult, half_lines
-from cloakwork.kernel import vectors
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
 from cloakwork.mechanisms.timestamps.regression import TimestampRegression
 from cloakwork.noise import Noise, reproducible
@@ -166,15 +165,6 @@ def test_noise_for_shares_that_do_not_add_up_is_found() -> None:
     one case of three.
     """
     assert len(failed(audits(True, 3, epsilon=200 * EPSILON, length=1))) >= 2
-
-
-@long_form
-def test_a_clip_that_is_left_out_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broken twin: the long case counts for as much as it has events."""
-    monkeypatch.setattr(vectors, "_clipped", lambda case, value, clip: 40 * value)
-    # Not what other tests found by a clip.
-    monkeypatch.setitem(globals(), "found", found.__wrapped__)
-    assert failed(audits(True, 1))
 
 
 def test_more_cases_than_the_unit_may_have_are_found() -> None:
