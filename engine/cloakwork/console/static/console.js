@@ -86,10 +86,12 @@ class Editor {
 
   async check() {
     const asked = ++this.asked;
+    const sent = this.text.value;
     const fields = new URLSearchParams(new FormData(this.form));
     fields.set("live", "1");
     const answer = await fetch(this.form.getAttribute("action"), { method: "POST", body: fields });
-    if (!answer.ok || asked !== this.asked) return;
+    // What was typed meanwhile is not written over: it is asked about by itself.
+    if (!answer.ok || asked !== this.asked || this.text.value !== sent) return;
     const part = document.createElement("template");
     part.innerHTML = await answer.text();  // escaped by the console
     const focused = document.activeElement.id;
