@@ -53,7 +53,7 @@ def test_rows_without_a_case_are_told():
         for advice in lint_log(parse_policy(BEGIN), EventLog.from_polars(rows))
         if advice.rule == "rows-left-out"
     )
-    assert told == "2 events without a case were left out; 1 are used"
+    assert told == "2 events without a case were left out; used: 1"
 
 
 def test_noise_that_drowns_the_waits_is_told():

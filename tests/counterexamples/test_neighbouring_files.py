@@ -146,7 +146,7 @@ HOLDS = [
 
 
 def differing(policy: str, pair: str, folder: Path, pairs: int) -> list[tuple[int, str]]:
-    """The seeds of pairs that can be told apart, and by which part of the release."""
+    """The seeds of pairs that differ in public, and by which part of the release."""
     make, look = PAIRS[pair]
     before = look(released(policy, usual_cases(), folder / "before"))
     found = []

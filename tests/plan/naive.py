@@ -548,7 +548,7 @@ def losses_of(event: Mapping[str, Any]) -> tuple[dict[float, float], float]:
             r, s, k = math.exp(-1 / event["scale"]), event["sensitivity"], event["bound"]
             own = r ** (k - s + 1) * (1 - r**s) / (1 + r - 2 * r ** (k + 1))
             return _two_losses(s / event["scale"]), own
-    raise NotImplementedError(event["kind"])
+    raise ValueError(f"no rule for the event {event['kind']}")
 
 
 def _losses_on_grid(event: Mapping[str, Any], times: int) -> dict[float, float]:

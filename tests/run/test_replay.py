@@ -151,6 +151,21 @@ def test_a_domain_that_is_read_off_the_log() -> None:
     assert "in place of narrowed" in fault_of(step_of(ask, TWO_COUNTS))
 
 
+def test_keys_that_are_read_off_the_log_last() -> None:
+    """Nothing is asked after it, and the keys tell."""
+    seen: list[int] = []
+
+    def remembering(cases):
+        seen.append(len(cases.alphabet))
+        return Entries.one_each(cases)
+
+    def ask(kernel: Kernel) -> None:
+        seen.clear()
+        kernel.sum(remembering, NOISE).at(np.arange(seen[0]))
+
+    assert "in place of at" in fault_of(step_of(ask, ONE_COUNT))
+
+
 def test_a_question_that_depends_on_a_raw_count() -> None:
     seen: list[int] = []
 

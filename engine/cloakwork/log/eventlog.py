@@ -399,7 +399,7 @@ WITHOUT_CASE: Final = "without a case were left out"
 
 def rows_left_out(log: LogHandle) -> list[str]:
     """What of the file is not in the log, for want of a case; internal."""
-    used = f"; {log.event_count:,} are used"
+    used = f"; used: {log.event_count:,}"
     return [note + used for note in log.notes if note.endswith(WITHOUT_CASE)]
 
 

@@ -8,7 +8,8 @@ than what it was charged for. Otherwise something else than an answer tells of t
 tells more than it costs (``privacy.md`` 9).
 
 Questions are compared by their parameters and by what they find, not by the code of a query. Sums
-that are sampled are random, and are not compared.
+that are sampled are random, and are not compared; nor are those behind a choice
+(``Kernel.choose``).
 """
 
 import math
@@ -45,6 +46,7 @@ _ROUNDING: Final = 2.0
 """Grid steps by which a number of a gradient's sum may differ more: floats depend on how many cases
 there are.
 """
+_READINGS: Final = ("at", "at_labels")
 _SEED: Final = 1
 
 
@@ -53,7 +55,7 @@ class NotCovered(BaseException):
 
 
 class _AllAnswered(BaseException):
-    """The last charged question was answered: what follows is made of answers alone."""
+    """The last answer was read: what follows is made of answers alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,9 @@ class Script:
         if sums is not None and asked.sums is not None and asked.charged is not None:
             self.used = max(self.used, _part_used(asked.charged, asked.sums, sums(), said))
         self.place += 1
-        if not any(each.charged for each in self.questions[self.place :]):
+        # Which keys of a sum are read is compared as well.
+        left = self.questions[self.place :]
+        if not any(each.charged or each.said[0] in _READINGS for each in left):
             raise _AllAnswered
         return asked.answer
 

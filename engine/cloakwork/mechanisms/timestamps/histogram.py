@@ -450,7 +450,7 @@ class ModelledTimes:
         cell, times = np.unique(case * cells + week_codes(clock, steps), return_counts=True)
         norms = np.sqrt(np.append(1.0, np.bincount(cell // cells, times**2)))
         norm = float(np.quantile(norms, min(len(lengths) / sigma / MANY, 1.0) / 2))
-        noisy = self._ask("hours", hours_of(clock, int(UNIT_NORM / norm)), np.arange(cells))
+        noisy = self._ask("hours", hours_of(clock, max(1, int(UNIT_NORM / norm))), np.arange(cells))
         days, hours, slots = np.split(noisy, [7, 7 + clock.hours])
         return usual_week(days, hours, slots, sigma)
 
