@@ -103,37 +103,6 @@ _LARGEST_MOVE: Final = 20.0
 _ROUNDING: Final = 1 + 1e-12
 
 
-def gaussian_distribution(
-    sigma: float,
-    sensitivity: int,
-    reach: int,
-    step: float,
-) -> Any:
-    """What ``dp_accounting``'s ``from_discrete_gaussian_mechanism`` gives without sampling: a
-    ``PrivacyLossDistribution`` that connects the dots (Doroshenko et al. 2022).
-
-    ``reach``: noise is cut off beyond so many grid steps; ``step``: between two losses, in nats.
-    """
-    from dp_accounting.pld import pld_pmf
-    from dp_accounting.pld import privacy_loss_distribution as pld
-    from dp_accounting.pld.privacy_loss_mechanism import DiscreteGaussianPrivacyLoss
-
-    noise = DiscreteGaussianPrivacyLoss(sigma, sensitivity=sensitivity, truncation_bound=reach)
-    # The grid points around the loss of each outcome, ascending, in ``step``.
-    outcomes = np.arange(reach - sensitivity, -reach - 1, -1)
-    losses = sensitivity * (-0.5 * sensitivity - outcomes) / sigma**2
-    scaled = losses / step
-    dots = np.unique(np.concatenate([np.floor(scaled), np.ceil(scaled)])).astype(np.int64)
-    # Delta at each of them: what is above the last outcome whose loss is at least that.
-    epsilons = np.asarray(dots * step, np.float64)
-    outcome = -0.5 * sensitivity - epsilons * sigma**2 / sensitivity
-    last = np.floor(np.clip(outcome, -reach - 1, reach - sensitivity)).astype(np.int64)
-    below = np.exp(epsilons + noise.mu_lower_log_cdf(last))
-    deltas = np.asarray(np.clip(noise.mu_upper_cdf(last) - below, 0, 1), np.float64)
-    pmf = pld_pmf.create_pmf_pessimistic_connect_dots(step, dots, deltas)
-    return pld.PrivacyLossDistribution(pmf)
-
-
 @dataclass(frozen=True, slots=True)
 class Distribution:
     """The privacy losses of a composition when a unit is removed, and when one is added;
@@ -211,15 +180,7 @@ def _distribution_of_leaf(event: PrivacyEvent, step: float) -> Distribution:
             # Wide enough that what is cut off, and charged as a catastrophe, has a mass below 1e-30
             # after the move too.
             reach = math.ceil(11.6 * sigma) + sensitivity
-            if rate == 1:
-                gaussian = gaussian_distribution(sigma, sensitivity, reach, step)
-            else:
-                gaussian = pld.from_discrete_gaussian_mechanism(
-                    sigma,
-                    sensitivity,
-                    reach,
-                    **sampling,
-                )
+            gaussian = pld.from_discrete_gaussian_mechanism(sigma, sensitivity, reach, **sampling)
             surcharge = _STEEP if sigma < 0.5 else 0.0
             return from_dp_accounting(
                 gaussian,
@@ -473,68 +434,17 @@ def normal_distribution(
     step: float,
 ) -> Distribution:
     """The losses of a sample at ``rate`` with normal noise of deviation 1 on a number that a unit
-    moves by ``move``, discretised to ``step``: what ``dp_accounting``'s ``from_gaussian_mechanism``
-    gives, all grid points at once.
+    moves by ``move``, discretised to ``step``.
     """
-    from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
+    from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 
-    def discretised(direction: Any) -> LossDistribution:
-        noise = GaussianPrivacyLoss(1 / move, sampling_prob=rate, adjacency_type=direction)
-        bounds = noise.connect_dots_bounds()
-        first = math.floor(bounds.epsilon_lower / step)
-        last = math.ceil(bounds.epsilon_upper / step)
-        deltas = _deltas_of_normal(noise, np.arange(first, last + 1) * step)
-        return _with_rounding_margin(_dots_connected(step, first, deltas), 1)
-
-    remove = discretised(AdjacencyType.REMOVE)
-    if rate == 1:
-        return Distribution(remove, remove, is_symmetric=True)
-    return Distribution(remove, discretised(AdjacencyType.ADD))
-
-
-def _dots_connected(step: float, first: int, deltas: Floats) -> LossDistribution:
-    """The losses whose delta at each grid point from ``first`` on is that of ``deltas``, and at
-    every epsilon between them at least the true one (Doroshenko et al. 2022, algorithm 1).
-    """
-    falls = -np.diff(np.minimum.accumulate(deltas))
-    masses = np.empty(len(deltas))
-    masses[0] = 1 - deltas[0] - falls[0] / math.expm1(step)
-    masses[1:-1] = (falls[:-1] * math.exp(step) - falls[1:]) / math.expm1(step)
-    masses[-1] = -falls[-1] / math.expm1(-step)
-    return LossDistribution(step, first, np.maximum(masses, 0.0), float(deltas[-1]))
-
-
-def _deltas_of_normal(noise: Any, epsilons: Floats) -> Floats:
-    """Delta at each of ``epsilons`` of a ``GaussianPrivacyLoss``, as its ``get_delta_for_epsilon``
-    finds them one by one.
-    """
-    from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType
-
-    rate = noise.sampling_prob
-    is_added = noise.adjacency_type == AdjacencyType.ADD
-    losses = -epsilons if is_added else epsilons
-    # Losses of a sample lie above log(1 - rate) where the unit is removed, below its negative where
-    # it is added.
-    is_reached = np.full(len(losses), True)
-    if rate < 1:
-        is_reached = losses > math.log1p(-rate)
-        reached = losses[is_reached]
-        # The loss of the noise itself: log(1 + (exp(loss) - 1) / rate).
-        logarithm = reached + np.log(1 / rate)
-        share = np.exp(np.minimum(np.log(1 / rate - 1) - logarithm, 0.0))
-        with np.errstate(divide="ignore"):
-            inner = logarithm + np.log1p(-share)
-        losses = np.where(reached == 0, np.log(1 / rate + (1 - 1 / rate)), inner)
-    if is_added:
-        losses = -losses
-    # Where the noise has that loss: it falls from left to right.
-    at = -0.5 * noise.sensitivity - losses * noise.standard_deviation**2 / noise.sensitivity
-    if is_added:
-        at = noise.sensitivity + at
-    deltas = np.zeros(len(epsilons)) if is_added else -np.expm1(epsilons)
-    below = np.exp(epsilons[is_reached] + noise.mu_lower_log_cdf(at))
-    deltas[is_reached] = noise.mu_upper_cdf(at) - below
-    return np.asarray(np.clip(deltas, 0, 1), np.float64)
+    found = from_gaussian_mechanism(
+        1 / move,
+        value_discretization_interval=step,
+        sampling_prob=rate,
+        use_connect_dots=True,
+    )
+    return from_dp_accounting(found, step, 1)
 
 
 def added_up(leaves: LeafCounts) -> tuple[LeafCounts, float, float]:
