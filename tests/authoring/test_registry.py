@@ -247,7 +247,10 @@ def test_an_altered_ledger_is_told(trusted):
             "UPDATE cloakwork_ledger SET body = ? WHERE seq = 2", (json.dumps(body),)
         )
     assert trusted.ledger.verify() is not None
-    assert approval_of(trusted.ledger, DIGEST) is None
+    with pytest.raises(LedgerError, match="was altered"):
+        approval_of(trusted.ledger, DIGEST)
+    (approval,) = trusted.registry.get(NAME).approvals
+    assert not approval.counts
 
 
 @pytest.mark.parametrize("reason", ["", "two\nlines", "\x1b[31mred", "\u2028", "x" * 1001])

@@ -260,6 +260,8 @@ def _ledger(run: Transcript) -> None:
     run("ledger", "ledger", "history")
     run("ledger", "ledger", "verify")
     run("ledger", "ledger", "verify", "--release", "times")
+    run("ledger", "ledger", "checkpoint", "--out", "head.json")
+    run("ledger", "ledger", "verify", "--checkpoint", "head.json")
     run("ledger", "ledger", "reconcile", ".")
     shutil.rmtree("empty")
     run("ledger", "ledger", "reconcile", "times", "--ledger", "none.db")

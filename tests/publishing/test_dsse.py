@@ -32,7 +32,7 @@ def test_another_payload_is_not(key: SigningKey) -> None:
     sealed = json.loads(seal(b'{"a":1}', key))
     sealed["payload"] = base64.b64encode(b'{"a":2}').decode()
     assert not is_signed_by(
-        read_envelope(json.dumps(sealed).encode()), key.private.public_key(), key.keyid
+        read_envelope(canonical(sealed) + b"\n"), key.private.public_key(), key.keyid
     )
 
 
@@ -50,15 +50,32 @@ def test_an_envelope_holds_nothing_but_what_is_signed(
     key: SigningKey, change: dict[str, object]
 ) -> None:
     sealed = json.loads(seal(b"{}", key)) | change
-    with pytest.raises(VerificationFailed):
-        read_envelope(json.dumps(sealed).encode())
+    with pytest.raises(VerificationFailed, match="is not a signed statement"):
+        read_envelope(canonical(sealed) + b"\n")
+
+
+def test_an_envelope_is_written_in_one_way(key: SigningKey) -> None:
+    """The same envelope in other bytes: blanks, another order, an end that says nothing."""
+    sealed = seal(b"{}", key)
+    value = json.loads(sealed)
+    assert canonical(value) + b"\n" == sealed
+    for content in (
+        json.dumps(value).encode(),
+        canonical(value),
+        sealed + b"\n",
+        json.dumps(dict(reversed(value.items())), separators=(",", ":")).encode() + b"\n",
+        sealed.replace(b"application", b"\\u0061pplication"),
+    ):
+        assert json.loads(content) == value
+        with pytest.raises(VerificationFailed, match="is not in canonical form"):
+            read_envelope(content)
 
 
 @pytest.mark.parametrize("payload", ["e30", "e31=", "e30=\n", "é"])
 def test_base64_is_strict(key: SigningKey, payload: str) -> None:
     sealed = json.loads(seal(b"{}", key)) | {"payload": payload}
     with pytest.raises(VerificationFailed, match="base64"):
-        read_envelope(json.dumps(sealed).encode()).content()
+        read_envelope(canonical(sealed) + b"\n")
 
 
 @pytest.mark.parametrize(

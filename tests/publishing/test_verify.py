@@ -15,6 +15,7 @@ from cloakwork.errors import OutputError, PlanMoved, PlanUnsound, VerificationFa
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats import Attribute, write_log
 from cloakwork.publishing import verify as verifying
+from cloakwork.publishing.dsse import canonical
 from cloakwork.publishing.from_plan import attributes_of, column_mismatches, released_columns
 from cloakwork.publishing.keys import SigningKey
 from cloakwork.publishing.publish import Published, plan_bytes
@@ -79,7 +80,7 @@ def test_a_strangers_signature_under_a_trusted_name_fails(
     resign(published, stranger)
     envelope = envelope_of(published)
     envelope["signatures"][0]["keyid"] = key.keyid
-    (published / "statement.json").write_text(json.dumps(envelope))
+    (published / "statement.json").write_bytes(canonical(envelope) + b"\n")
     assert "does not fit" in mismatches(published)[0]
 
 

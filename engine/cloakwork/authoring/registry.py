@@ -23,6 +23,7 @@ from cloakwork.authoring.versions import (
 )
 from cloakwork.base.errors import CloakworkError, FileProblem, LogError, NotApproved, PolicyError
 from cloakwork.base.text import version_of
+from cloakwork.ledger.checkpoint import require_past
 from cloakwork.ledger.journal import Entry
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.log.formats.options import mapped_columns
@@ -137,6 +138,7 @@ class Registry:
 
         # Asked in the transaction as well, of the entries as they are then.
         def require_second_person(entries: tuple[Entry, ...]) -> None:
+            require_past(self.ledger.journal, entries)
             now_there = _found(self.ledger.url, reference, self._versions_in(entries))
             _require_not_revoked(now_there)
             # Keys tell two persons apart; names are compared as well, though anybody can type one.
@@ -179,7 +181,8 @@ class Registry:
         entries: tuple[Entry, ...] | None = None,
     ) -> Approval | None:
         """See ``approval_of``; ``entries``: those of the journal, where they were read already."""
-        for version in self.versions() if entries is None else self._versions_in(entries):
+        known = self.ledger.trusted_entries() if entries is None else entries
+        for version in self._versions_in(known):
             if (approval := version.approval(at, of_digest=policy_digest)) is not None:
                 return approval
         return None

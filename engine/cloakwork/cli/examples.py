@@ -76,7 +76,14 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
         "cloakwork ledger history",
         "cloakwork ledger history --ledger ledger.db --dataset permits",
     ),
-    "ledger verify": ("cloakwork ledger verify", "cloakwork ledger verify --release release"),
+    "ledger checkpoint": (
+        "cloakwork ledger checkpoint --out head.json",
+        "cloakwork ledger checkpoint --out head.json --key key.pem --ledger ledger.db",
+    ),
+    "ledger verify": (
+        "cloakwork ledger verify --release release",
+        "cloakwork ledger verify --checkpoint head.json",
+    ),
     "ledger backup": (
         "cloakwork ledger backup --out ledger-backup.db",
         "cloakwork ledger backup --out copy.db --ledger postgresql:///cloakwork",

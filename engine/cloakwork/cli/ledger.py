@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 
 from cloakwork.base.errors import CloakworkError, VerificationFailed
+from cloakwork.base.files import require_new
 from cloakwork.base.text import counted, folded
 from cloakwork.cli.options import (
     PATH,
+    checked_ledger,
     json_option,
     key_option,
     ledger_option,
     open_ledger,
+    print_block,
     print_json,
     print_lines,
 )
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from cloakwork.ledger.backup import LedgerCopy
     from cloakwork.ledger.datasets import DatasetOverview
     from cloakwork.ledger.ledger import Ledger
+    from cloakwork.publishing.checkpoint import SignedCheckpoint
 
 
 _of_dataset = click.option("--dataset", metavar="NAME", help="Only this dataset.")
@@ -127,7 +131,7 @@ def _copy_json(book: "Ledger", file: Path, made: "LedgerCopy") -> dict[str, Any]
 @json_option
 def show(dataset: str | None, ledger: str | None, as_json: bool) -> None:
     """Show what is spent and what is left, dataset by dataset."""
-    book = _checked(ledger)
+    book = checked_ledger(ledger)
     summaries = book.summary(dataset)
     if as_json:
         found = [summary_json(each) for each in summaries]
@@ -145,7 +149,7 @@ def show(dataset: str | None, ledger: str | None, as_json: bool) -> None:
 @json_option
 def history(dataset: str | None, ledger: str | None, as_json: bool) -> None:
     """List every release, oldest first, then every comparison of settings."""
-    book = _checked(ledger)
+    book = checked_ledger(ledger)
     records = book.history(dataset)
     compared = book.events("compared", dataset=dataset)
     if as_json:
@@ -175,26 +179,53 @@ def history(dataset: str | None, ledger: str | None, as_json: bool) -> None:
     help="A release made with this ledger: its signed statement shows whether newer entries "
     "were cut off.",
 )
-def verify(ledger: str | None, as_json: bool, releases: tuple[Path, ...]) -> None:
+@click.option(
+    "--checkpoint",
+    "checkpoints",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="What 'cloakwork ledger checkpoint' signed earlier: the ledger has to lead to it.",
+)
+def verify(
+    ledger: str | None, as_json: bool, releases: tuple[Path, ...], checkpoints: tuple[Path, ...]
+) -> None:
     """Check that no entry was changed since it was written, and none removed from before another.
 
-    Only a release's statement can show that the newest entries are gone: name releases to check
-    against.
+    That the newest entries are gone, or all were written anew, shows against what was signed
+    earlier: name checkpoints or releases. The newest checkpoint that you made or verified is kept
+    in your data folder, and looked at each time.
     """
+    from cloakwork.publishing.checkpoint import compare, read_checkpoint
     from cloakwork.publishing.verify import verify as verify_release
 
     book = open_ledger(ledger, tell_missing=True)
     # A chain whose newest entries were cut off is whole; statements name entries it must hold.
     stated = (verify_release(folder).statement.ledger_entry for folder in releases)
+    signed = [read_checkpoint(path) for path in checkpoints]
     found = book.verify(entry for entry in stated if entry is not None)
-    if found is not None:
-        broken = {"entry": found.seq, "reason": found.reason}
-        failure = VerificationFailed([f"ledger {book.url}: {found}"])
-        failure.beside = {"ledger": book.url, "whole": False, "broken": broken}
+    past = [
+        (each, broken)
+        for each, breaks in zip(signed, compare(book, signed), strict=True)
+        for broken in breaks
+    ]
+    if found is not None or past:
+        first = found or past[0][1]
+        lines = [] if found is None else [f"ledger {book.url}: {found}"]
+        lines += [f"ledger {book.url}: {each.path}: {broken}" for each, broken in past]
+        failure = VerificationFailed(lines)
+        broken_at = {"entry": first.seq, "reason": first.reason}
+        failure.beside = {"ledger": book.url, "whole": False, "broken": broken_at}
         raise failure
     # The chain is whole; now whether the cases of windows are as recorded.
     windows = book.check_windows()
-    document = {"ledger": book.url, "whole": True, "broken": None, "windows": asdict(windows)}
+    document = {
+        "ledger": book.url,
+        "whole": True,
+        "broken": None,
+        "windows": asdict(windows),
+        "checkpoints": [_checkpoint_json(each) for each in signed],
+    }
     if windows.faults:
         failure = VerificationFailed([f"ledger {book.url}: {fault}" for fault in windows.faults])
         failure.beside = document | {"whole": False}
@@ -209,12 +240,55 @@ def verify(ledger: str | None, as_json: bool, releases: tuple[Path, ...]) -> Non
             against = f", with {counted(len(releases), 'statement')} found in it"
         count = counted(len(book.history()), "release")
         click.echo(f"The chain of entries is whole: {count}{against}.")
+        for each in signed:
+            print_block("It leads to ", _said_of(each), indent=2)
         if windows.checked:
             records = counted(windows.checked, "record")
             click.echo(f"Which cases were released with which window is whole: {records}.")
         if windows.reason is not None:
             missing = f"{counted(windows.unchecked, 'record')} of " if windows.unchecked else ""
             click.echo(f"Not checked: {missing}which cases windows held; {windows.reason}.")
+
+
+@ledger.command(short_help="Sign the head of the ledger.")
+@click.option(
+    "--out", required=True, type=PATH, metavar="FILE", help="The file to make, to keep elsewhere."
+)
+@key_option
+@ledger_option
+@json_option
+def checkpoint(out: Path, key_file: str | None, ledger: str | None, as_json: bool) -> None:
+    """Sign how many entries the ledger has now and the digest of the last, which fixes them all.
+
+    Keep FILE where whoever writes to the ledger cannot change it: 'cloakwork ledger verify
+    --checkpoint FILE' finds what was taken out or changed since. Your data folder keeps the newest,
+    and neither releases nor approvals are granted from a ledger that no longer leads to it.
+    """
+    from cloakwork.publishing.checkpoint import make_checkpoint
+    from cloakwork.publishing.keys import signing_key
+
+    book = open_ledger(ledger, tell_missing=True)
+    require_new(out)
+    made = make_checkpoint(book, out, signing_key(key_file))
+    if as_json:
+        print_json({"ledger": book.url, **_checkpoint_json(made)}, only_ascii=True)
+        return
+    print_block("Signed: ", _said_of(made), indent=2)
+    click.echo("Keep it where whoever writes to the ledger cannot change it.")
+
+
+def _said_of(signed: "SignedCheckpoint") -> str:
+    head, key = signed.checkpoint, f"key {signed.keyid[:16]}, {signed.trusted}"
+    entries, made = _entries(head.entries), f"{head.made_at:%Y-%m-%d %H:%M} UTC"
+    return f"{signed.path}, {entries} of {made}, by {key}."
+
+
+def _checkpoint_json(signed: "SignedCheckpoint") -> dict[str, Any]:
+    return {
+        "file": str(signed.path),
+        "checkpoint": signed.checkpoint.model_dump(mode="json"),
+        **fields_json(signed, "keyid", "trusted"),
+    }
 
 
 @ledger.command(short_help="Bring ledger and release folders to agreement.")
@@ -252,16 +326,6 @@ def reconcile(
         click.echo(f"{counted(found, 'release')} found here {agree} with the ledger")
     if not done.agrees:
         context.exit(1)
-
-
-def _checked(url: str | None) -> "Ledger":
-    """The ledger; says where an entry was altered."""
-    book = open_ledger(url, tell_missing=True)
-    found = book.verify()
-    # A warning and no error: whoever looks for the damage still sees the figures.
-    if found is not None:
-        click.echo(f"warning: ledger {book.url}: {found}; its figures cannot be trusted", err=True)
-    return book
 
 
 def _nothing(book: "Ledger", dataset: str | None) -> str:

@@ -105,6 +105,16 @@ def open_ledger(url: str | None, *, tell_missing: bool = False) -> "Ledger":
     return ledger
 
 
+def checked_ledger(url: str | None, *, tell_missing: bool = True) -> "Ledger":
+    """As ``open_ledger``; says on standard error where an entry is not what it was."""
+    book = open_ledger(url, tell_missing=tell_missing)
+    found = book.verify()
+    # A warning and no error: whoever looks for the damage still sees what is there.
+    if found is not None:
+        click.echo(f"warning: ledger {book.url}: {found}; its figures cannot be trusted", err=True)
+    return book
+
+
 def require_order(policies: Sequence[str], log: str | Path) -> None:
     """Raise UsageError where a log stands for a policy, or a policy for the log; neither is opened,
     so that nothing of a log is shown.

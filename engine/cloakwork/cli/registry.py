@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cloakwork.cli.options import (
+    checked_ledger,
     is_terminal,
     json_option,
     key_option,
@@ -83,7 +84,7 @@ def add(
 @json_option
 def list_(ledger: str | None, as_json: bool) -> None:
     """List the versions, and which of them are approved."""
-    versions = _registry(ledger, tell_missing=not as_json).versions()
+    versions = _looked_at(ledger, tell_missing=not as_json).versions()
     if as_json:
         print_json({"versions": [version_json(each) for each in versions]})
         return
@@ -117,7 +118,7 @@ def show(version: str, only_text: bool, ledger: str | None, as_json: bool) -> No
     """Show who wrote a version, who approved it and whose approval counts here."""
     if only_text and as_json:
         raise click.UsageError("--text prints the policy alone; --json holds it, too")
-    found = _registry(ledger).get(version)
+    found = _looked_at(ledger).get(version)
     if as_json:
         print_json(version_json(found) | {"text": found.text})
     elif only_text:
@@ -246,10 +247,16 @@ def version_json(version: "PolicyVersion") -> dict[str, Any]:
     }
 
 
-def _registry(ledger: str | None, *, tell_missing: bool = False) -> "Registry":
+def _registry(ledger: str | None) -> "Registry":
     from cloakwork.authoring.registry import Registry
 
-    return Registry(open_ledger(ledger, tell_missing=tell_missing))
+    return Registry(open_ledger(ledger))
+
+
+def _looked_at(ledger: str | None, *, tell_missing: bool = False) -> "Registry":
+    from cloakwork.authoring.registry import Registry
+
+    return Registry(checked_ledger(ledger, tell_missing=tell_missing))
 
 
 def _key(file: str | None) -> "SigningKey":

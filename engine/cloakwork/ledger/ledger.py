@@ -50,6 +50,7 @@ from cloakwork.ledger.case_hashes import (
     read_fingerprints,
     resemblances,
 )
+from cloakwork.ledger.checkpoint import lost_past, require_past
 from cloakwork.ledger.declarations import (
     NOTHING_DECLARED,
     DatasetDeclaration,
@@ -224,10 +225,7 @@ class Ledger:
         """What the release would mean for the budget. Raises where ``reserve`` would now, and
         LedgerError where an entry was altered; writes nothing.
         """
-        entries = self.journal.read()
-        # What was altered says nothing about what is spent.
-        if found := first_break(entries):
-            raise LedgerError(self.url, f"{found}: it cannot be trusted; restore it from a copy")
+        entries = self.trusted_entries()
         records, account, declared = self._granted(request, entries)
         forecast = forecast_budget(records, account, request.charges, declared, request.terms)
         return replace(forecast, declaration=declaration_of(entries, request.dataset, self.url))
@@ -253,6 +251,7 @@ class Ledger:
         release = "".join(secrets.choice(ascii_lowercase) for _ in range(20))
         try:
             with self.journal.writing() as writing:
+                require_past(self.journal, writing.entries)
                 _, _, declared = self._granted(request, writing.entries)
                 was_compared = self._require_own_cases(request, writing)
                 # Locked before the entry stands: nobody finds it unlocked while we live.
@@ -462,14 +461,25 @@ class Ledger:
 
     # Whether it is what was once written
 
+    def trusted_entries(self) -> tuple[Entry, ...]:
+        """Every entry, oldest first. Raises LedgerError where one was altered, or where they no
+        longer lead to a checkpoint that is kept here: then they say nothing about what is spent.
+        """
+        entries = self.journal.read()
+        if found := first_break(entries):
+            raise LedgerError(self.url, f"{found}: it cannot be trusted; restore it from a copy")
+        require_past(self.journal, entries)
+        return entries
+
     def verify(self, witnesses: Iterable[str] = ()) -> Break | None:
-        """The first entry that is not what was once written; None when the ledger is whole.
+        """The first entry that is not what was once written, nor what a checkpoint says that is
+        kept here; None when the ledger is whole.
 
         ``witnesses`` are entry digests that signed statements carry (``Reservation.digest``): one
         that the ledger lacks shows that entries were cut off or the whole chain was forged.
         """
         entries = self.journal.read()
-        if altered := first_break(entries):
+        if altered := first_break(entries) or lost_past(self.journal, entries):
             return altered
         # A chain that is whole may still lack its end.
         held = {entry.digest for entry in entries}

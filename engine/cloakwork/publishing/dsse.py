@@ -1,13 +1,13 @@
 """A signed envelope around a JSON document: DSSE v1 (github.com/secure-systems-lab/dsse), Ed25519
-signatures.
+signatures. An envelope has one form in bytes, and no other is read.
 """
 
 import base64
-import binascii
 import json
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from pydantic import Field, JsonValue, ValidationError
+from pydantic import AfterValidator, Field, JsonValue, ValidationError
 
 from cloakwork.base.errors import VerificationFailed
 from cloakwork.base.quantities import Frozen
@@ -18,6 +18,18 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
+"""Of statements about releases."""
+
+
+def _canonical_base64(text: str) -> str:
+    # Several texts decode to the same bytes: unused bits of the last character are not checked.
+    with suppress(ValueError):
+        if base64.b64encode(base64.b64decode(text, validate=True)).decode() == text:
+            return text
+    raise ValueError("must be canonical base64")
+
+
+Base64 = Annotated[str, AfterValidator(_canonical_base64)]
 
 
 class Signature(Frozen):
@@ -26,21 +38,23 @@ class Signature(Frozen):
     """
 
     keyid: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-    sig: str
+    sig: Base64
 
 
 class Envelope(Frozen):
     """A payload in base64 with its signatures."""
 
-    payload_type: Annotated[Literal["application/vnd.in-toto+json"], Field(alias="payloadType")] = (
-        PAYLOAD_TYPE
-    )
-    payload: str
+    payload_type: Annotated[str, Field(alias="payloadType")]
+    payload: Base64
     signatures: Annotated[tuple[Signature, ...], Field(min_length=1)]
 
     def content(self) -> bytes:
-        """The payload's bytes; raises VerificationFailed where it is not strict base64."""
-        return _bytes_of(self.payload)
+        """The payload's bytes."""
+        return base64.b64decode(self.payload)
+
+    def as_file(self) -> bytes:
+        """The envelope as the bytes of a file."""
+        return canonical(self.model_dump(mode="json", by_alias=True)) + b"\n"
 
 
 def canonical(value: JsonValue) -> bytes:
@@ -84,27 +98,39 @@ def pre_authentication_encoding(payload: bytes, payload_type: str = PAYLOAD_TYPE
     return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
 
 
-def seal(payload: bytes, key: SigningKey) -> bytes:
+def seal(payload: bytes, key: SigningKey, payload_type: str = PAYLOAD_TYPE) -> bytes:
     """Sign ``payload`` and return the envelope as the bytes of a file."""
-    signature = key.sign(pre_authentication_encoding(payload))
+    signature = key.sign(pre_authentication_encoding(payload, payload_type))
     envelope = Envelope(
+        payload_type=payload_type,
         payload=base64.b64encode(payload).decode(),
         signatures=(Signature(keyid=key.keyid, sig=base64.b64encode(signature).decode()),),
     )
-    return canonical(envelope.model_dump(mode="json", by_alias=True)) + b"\n"
+    return envelope.as_file()
 
 
-def read_envelope(content: bytes) -> Envelope:
-    """Parse an envelope without trusting it; raises VerificationFailed on anything that is none."""
+def read_envelope(
+    content: bytes,
+    payload_type: str = PAYLOAD_TYPE,
+    *,
+    name: str = "statement.json",
+    holds: str = "statement",
+) -> Envelope:
+    """Parse an envelope without trusting it; ``name``, ``holds``: what errors call the file, and
+    what is signed. Raises VerificationFailed on anything that ``seal`` would not write.
+    """
     try:
-        return Envelope.model_validate(read_json(content))
+        envelope = Envelope.model_validate(read_json(content))
     except ValidationError as error:
         place, says = first_fault(error)
-        raise VerificationFailed(
-            [f"statement.json: is not a signed statement: {place}: {says}"]
-        ) from error
+        raise VerificationFailed([f"{name}: is not a signed {holds}: {place}: {says}"]) from error
     except ValueError as error:
-        raise VerificationFailed(["statement.json: is not JSON"]) from error
+        raise VerificationFailed([f"{name}: is not JSON"]) from error
+    if envelope.payload_type != payload_type:
+        raise VerificationFailed([f"{name}: is not a signed {holds}, but something else signed"])
+    if envelope.as_file() != content:
+        raise VerificationFailed([f"{name}: is not in canonical form"])
+    return envelope
 
 
 def is_signed_by(envelope: Envelope, public: "Ed25519PublicKey", keyid: str) -> bool:
@@ -113,27 +139,14 @@ def is_signed_by(envelope: Envelope, public: "Ed25519PublicKey", keyid: str) -> 
     """
     from cryptography.exceptions import InvalidSignature
 
-    message = pre_authentication_encoding(envelope.content())
+    message = pre_authentication_encoding(envelope.content(), envelope.payload_type)
     # The hint only chooses which signature to look at; the key decides.
     for signature in envelope.signatures:
         if signature.keyid != keyid:
             continue
         try:
-            public.verify(_bytes_of(signature.sig), message)
+            public.verify(base64.b64decode(signature.sig), message)
         except InvalidSignature:
             return False
         return True
     return False
-
-
-def _bytes_of(text: str) -> bytes:
-    try:
-        content = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise VerificationFailed(
-            ["statement.json: payload and signature must be base64"]
-        ) from error
-    # Several texts decode to the same bytes: unused bits of the last character are not checked.
-    if base64.b64encode(content).decode() != text:
-        raise VerificationFailed(["statement.json: payload and signature must be canonical base64"])
-    return content
