@@ -29,7 +29,7 @@ ALL = dict(commands(cli.cloakwork_command))
 def files(tmp_path, monkeypatch):
     """The files that the examples name."""
     (tmp_path / "release").mkdir()
-    for name in ("policy.yaml", "log.xes.gz", "log.csv", "plan.json", "key.pem"):
+    for name in ("policy.yaml", "log.xes.gz", "log.csv", "plan.json", "key.pem", "head.json"):
         (tmp_path / name).write_text("")
     monkeypatch.chdir(tmp_path)
 
