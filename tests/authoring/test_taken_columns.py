@@ -105,6 +105,6 @@ def test_a_log_in_memory_keeps_how_it_was_read(tmp_path):
     log = table(tmp_path / "log.csv")
     options = read_unknown(log)[1].options
     found = explore(read_log(log, options=options), options=options).suggest(purpose="a study")
-    assert found.options == options and 'timestamp: "Zeitpunkt"' in found.text
+    assert found.detected.options == options and 'timestamp: "Zeitpunkt"' in found.text
     read = explore(log, options=InputOptions(time_zone="Europe/Berlin"))
-    assert read.suggest().options.time_zone == "Europe/Berlin"
+    assert read.suggest().detected.options.time_zone == "Europe/Berlin"

@@ -380,10 +380,8 @@ def test_init_takes_what_stands_under_metadata(cloakwork, tmp_path):
     assert (metadata.dataset, metadata.owner, metadata.purpose) == ("permits", 'A "B": #1', "x\\1")
 
 
-def test_a_file_of_several_logs_is_asked_about_with_the_next_command(
-    cloakwork, tmp_path, monkeypatch
-):
-    """The command that is printed works as it stands, whatever a sheet is called."""
+def test_a_file_of_several_logs_is_asked_about_with_the_option(cloakwork, tmp_path, monkeypatch):
+    """The option that is printed works as it stands, whatever a sheet is called."""
     openpyxl = pytest.importorskip("openpyxl")
     pytest.importorskip("fastexcel", reason="workbooks: pip install 'cloakwork[excel]'")
     monkeypatch.chdir(tmp_path)
@@ -406,9 +404,9 @@ def test_a_file_of_several_logs_is_asked_about_with_the_next_command(
     for given in ((), ("--input", "sheet=none")):
         said = cloakwork(*asked, *given, "--quiet")
         assert (said.code, said.out, said.err.count("\n")) == (1, "", 1)
-        command = shlex.split(said.err.partition("; say which: ")[2])
-    assert command[:3] == ["cloakwork", "policy", "suggest"]
-    assert cloakwork(*command[1:], "--quiet").code == 0
+        option = shlex.split(said.err.partition("; say it, as ")[2].partition(" (in Python")[0])
+        assert option == ["--input", "sheet=it's $(x) one"]
+    assert cloakwork(*asked, *option, "--quiet").code == 0
     written = Path("p.yaml").read_text("utf-8")
     assert "a study" in written and "it's $(x) one" in written
 

@@ -132,5 +132,18 @@ def test_other_shares_of_a_budget_are_no_other_guarantee() -> None:
     shares = {"control-flow": 2, "timestamps": 1}
     changed = edited("dp-control-flow", put("budget", {"shares": shares}))
     plain = edited("dp-control-flow", put("budget", {}))
-    (change,) = diff(plain, changed)
-    assert (change.field, verdict([change])) == ("spec.budget.shares", "other")
+    changes = diff(plain, changed)
+    fields = {f"spec.budget.shares['{name}']" for name in shares}
+    assert ({change.field for change in changes}, verdict(changes)) == (fields, "other")
+
+
+def test_more_in_a_book_of_its_own_is_loosening() -> None:
+    """A book is a total like the budget's own."""
+    less, more = (
+        edited("dp-control-flow", put("budget", {"books": {"case": {"epsilon": epsilon}}}))
+        for epsilon in (1, 2)
+    )
+    (change,) = diff(less, more)
+    assert str(change) == "looser   spec.budget.books['case'].epsilon: 1 -> 2"
+    (change,) = diff(more, less)
+    assert change.verdict == "tighter"

@@ -25,7 +25,6 @@ from cloakwork.base.notebook_html import paragraph, shown, table
 from cloakwork.base.text import shown as shown_name
 from cloakwork.log.eventlog import ACTIVITY, EventLog
 from cloakwork.log.formats.detect import DetectedInput
-from cloakwork.log.formats.guess_columns import GuessedColumns
 from cloakwork.log.formats.options import ROLES, InputOptions
 from cloakwork.log.variants import variants_of
 
@@ -64,8 +63,7 @@ class Exploration:
     @property
     def taken(self) -> dict[str, str]:
         """What the case, the activity and the timestamp were read from."""
-        found = self.detected
-        return taken_columns(found.columns.taken, found.options, has_times=has_time(self.log))
+        return taken_columns(self.detected, has_times=has_time(self.log))
 
     def to_polars(self) -> pl.DataFrame:
         """One row an attribute: ``name``, ``nature``, ``role``, ``reason``, and its figures
@@ -111,8 +109,7 @@ class Exploration:
             "filled: share of the events (of the cases, for an attribute of cases) that have a "
             "value; alone: share of the cases with a value that no other case has."
         )
-        found = self.detected
-        taken = taken_in_words(found.columns.taken, found.options, has_times=has_time(self.log))
+        taken = taken_in_words(self.detected, has_times=has_time(self.log))
         said = (INTERNAL, f"{taken}.", counts)
         blocks = (*map(paragraph, said), table(_HEADINGS, rows), legend)
         return shown(f"What the attributes of {self.source} seem to be", *blocks)
@@ -179,7 +176,7 @@ def _opened(
         detected = NOTHING_DETECTED
     else:
         taken = {full: options.columns[full] for full in ROLES.values() if full in options.columns}
-        detected = DetectedInput(options, columns=GuessedColumns(taken))
+        detected = DetectedInput(options, taken=taken)
     if isinstance(log, EventLog):
         return log, detected
     if isinstance(log, pl.DataFrame):

@@ -8,13 +8,13 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
-from typing import Final, Literal, get_args
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 import numpy as np
 
 from cloakwork.authoring.attributes import (
-    Nature,
     Proposal,
     ValueType,
     classify,
@@ -22,7 +22,6 @@ from cloakwork.authoring.attributes import (
     waits_of,
 )
 from cloakwork.authoring.unknown_log import (
-    is_read_from,
     named_unit,
     read_unknown,
     require_unit,
@@ -31,10 +30,9 @@ from cloakwork.authoring.unknown_log import (
 )
 from cloakwork.base.errors import LogError
 from cloakwork.base.globs import is_glob
-from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
-from cloakwork.base.naming import CASE_PREFIX
 from cloakwork.base.progress import Reporter
 from cloakwork.base.quantities import parse_duration
+from cloakwork.base.text import shown
 from cloakwork.log.eventlog import TIMESTAMP, EventLog, rows_left_out
 from cloakwork.log.formats.detect import DetectedInput
 from cloakwork.log.formats.options import ROLES, InputOptions
@@ -43,6 +41,9 @@ from cloakwork.policy.attribute_words import PERSON, names_one_of, words_of
 from cloakwork.policy.document import did_you_mean, in_quotes
 from cloakwork.policy.model import Policy
 from cloakwork.policy.semantics import NO_OWNER, NO_PURPOSE, placeholder
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 Goal = Literal["k-anonymity", "control-flow-dp", "whole-log-dp"]
 Audience = Literal["internal", "share", "publish"]
@@ -149,11 +150,8 @@ class Suggestion:
       hides them.
     - ``persons``: case attributes that may name a person who has several cases.
     - ``unit``: the attribute of cases that is protected with all of its cases; None for the case.
-    - ``taken``: the columns of the case, the activity and the timestamp, by the attributes' full
-      names; empty where the log names them itself.
-    - ``options``: how the log is read, for ``spec.input``; ``open_input``: what its file leaves
-      open about that, one sentence each; ``time_formats``: how its times may be written, where
-      only the author can say.
+    - ``detected``: how the log is read, for ``spec.input``, and what its file leaves open about
+      that.
     - ``log``: what was looked at.
     - ``values``: which values attributes can have, as answered: the fields of their rules.
     - ``instead_of``: the form that was proposed, where another one was taken after reading figures
@@ -169,10 +167,7 @@ class Suggestion:
     times: Times
     persons: tuple[str, ...]
     unit: str | None = None
-    taken: Mapping[str, str] = field(default_factory=dict)
-    options: InputOptions = field(default_factory=InputOptions)
-    open_input: tuple[str, ...] = ()
-    time_formats: tuple[str, ...] = ()
+    detected: DetectedInput = NOTHING_DETECTED
     shift: str = "1h"
     instead_of: str | None = None
     confirmed_by: str | None = None
@@ -201,9 +196,10 @@ class Suggestion:
     @property
     def read_off(self) -> tuple[str, ...]:
         """What was found in the log, and stands in the policy, in words."""
-        said = sorted(self.options.model_dump(exclude={"columns"}))
+        options = self.detected.options
+        said = sorted(options.model_dump(exclude={"columns"}))
         found = [f"how its file is read ({', '.join(said)})"] if said else []
-        if self.options.columns:
+        if options.columns:
             found.append("which columns are case, activity and time")
         if self.proposals:
             found.append("the roles and types of attributes")
@@ -225,6 +221,11 @@ class Suggestion:
 
     def _is_known(self, proposal: Proposal) -> bool:
         return proposal.figures.type == "truth value" or proposal.name in self.values
+
+    @property
+    def k(self) -> int:
+        """How many cases share every activity sequence, where k-anonymity is proposed."""
+        return K[self.circumstances.strictness(self.audience)]
 
     @property
     def threshold(self) -> float:
@@ -259,17 +260,17 @@ class Suggestion:
     @property
     def questions(self) -> int:
         """How many places of the policy have to be filled in before it is valid."""
-        return int(bool(self.time_formats))
+        return int(bool(self.detected.time_formats))
 
     @property
     def columns(self) -> dict[str, str]:
         """What the case, the activity and the time were read from."""
-        return taken_columns(self.taken, self.options, has_times=self.has_times)
+        return taken_columns(self.detected, has_times=self.has_times)
 
     @property
     def columns_in_words(self) -> str:
         """The same as one line."""
-        return taken_in_words(self.taken, self.options, has_times=self.has_times)
+        return taken_in_words(self.detected, has_times=self.has_times)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -295,11 +296,11 @@ def _notes_on(found: Suggestion) -> Iterator[str]:
         yield f"one person may have several cases, by {names}: --unit protects it"
     if found.persons_of_events and is_open:
         how = "--unit protects it"
-        if not found.options.columns:
+        if not found.detected.options.columns:
             how = "only an attribute of cases can be the unit, so each case is protected by itself"
         names = ", ".join(found.persons_of_events)
         yield f"one person may have several cases, by {names}: {how}"
-    yield from found.open_input
+    yield from found.detected.questions
     if found.questions:
         questions = "a question" if found.questions == 1 else f"{found.questions} questions"
         yield f"the file holds {questions} in <...> that you answer before it is valid"
@@ -323,7 +324,8 @@ def forms_beside(proposed: Suggestion) -> dict[str, Policy]:
         other = replace(proposed, goal=goal, times=times if proposed.has_times else "none")
         found.setdefault(other.form, other)
     # How dates are written may still be asked; the log at hand was read already.
-    texts = {name: policy_text(replace(each, time_formats=())) for name, each in found.items()}
+    detected = replace(proposed.detected, time_formats=())
+    texts = {name: policy_text(replace(each, detected=detected)) for name, each in found.items()}
     return {name: parse_policy(text) for name, text in texts.items()}
 
 
@@ -428,10 +430,7 @@ def suggestion_of(
         times=times,
         persons=tuple(each.name for each in named if each.figures.of_case and _names_persons(each)),
         unit=unit,
-        taken=detected.columns.taken,
-        options=detected.options,
-        open_input=detected.questions,
-        time_formats=detected.time_formats,
+        detected=detected,
         shift=proposed_shift(log),
         log=log,
     )
@@ -489,163 +488,11 @@ def as_name(text: str) -> str:
 
 
 EPSILON: Final[dict[Audience, float]] = {"internal": 4.0, "share": 2.0, "publish": 1.0}
-RELEASES: Final = 4
-"""Releases that the budget of the dataset allows for."""
-
-MAX_CASES: Final = 5
-"""Cases of one unit that are kept, where the unit is no case."""
-
-DELTA: Final = "1.0e-6"
-TOTAL_DELTA: Final = "4.0e-6"
-"""Of every dataset, also where nothing proposed costs delta: a later policy may ask for it."""
-
 READERS: Final[dict[Audience, str]] = {
     "internal": "colleagues inside the organisation",
     "share": "a partner under contract",
     "publish": "the public",
 }
-
-_SECTIONS: Final[tuple[tuple[str, tuple[Nature, ...]], ...]] = (
-    ("Identify a case, a person or a member of staff", ("identifier", "staff", "free text")),
-    ("Repeat what the log says elsewhere", ("copy",)),
-    ("Hold times", ("time",)),
-    ("Others may know them of somebody", ("quasi-identifier",)),
-    ("Sensitive, or not known to be harmless", ("sensitive",)),
-    ("Common values only; nothing else is known of them", ("other",)),
-    ("Say nothing of anybody, as far as can be seen", ("technical", "constant")),
-)
-
-
-def policy_text(suggestion: Suggestion) -> str:
-    """The policy file: valid as it stands but for questions in ``<...>``, which only its author can
-    answer.
-    """
-    return "\n".join(_lines(suggestion)) + "\n"
-
-
-def _lines(suggestion: Suggestion) -> Iterator[str]:
-    header = suggestion.header
-    yield from _introduction(suggestion)
-    yield from (
-        "",
-        "apiVersion: cloakwork/v1",
-        "kind: PrivacyPolicy",
-        "",
-        "metadata:",
-        f"  name: {in_quotes(header.name)}",
-        "  version: 0.1.0",
-        f"  owner: {in_quotes(header.owner)}   # who answers for this policy",
-        f"  purpose: {in_quotes(header.purpose)}   # what the release is for",
-        f"  dataset: {in_quotes(header.dataset)}   # every release of the same data names the same",
-    )
-    yield from _suggested(suggestion)
-    yield from ("", "spec:")
-    yield from _input(suggestion)
-    yield from _unit(suggestion)
-    yield from ("", "  attributes:")
-    yield from _attributes(suggestion)
-    yield from ("", "  guarantees:")
-    yield from _guarantees(suggestion)
-    yield from _facts(suggestion)
-    yield from ("", "  budget:")
-    yield from _budget(suggestion)
-
-
-def _suggested(suggestion: Suggestion) -> Iterator[str]:
-    """What came from the log, and who answers for it."""
-    if not suggestion.read_off and suggestion.instead_of is None:
-        return
-    yield "  suggested:   # what of this came from the log itself"
-    if suggestion.read_off:
-        yield f"    read_off: [{', '.join(map(in_quotes, suggestion.read_off))}]"
-    if suggestion.confirmed_by is not None:
-        yield f"    confirmed_by: {in_quotes(suggestion.confirmed_by)}   # that it is public"
-        yield f"    confirmed_on: {datetime.now(UTC):%Y-%m-%d}"
-    if suggestion.instead_of is not None:
-        yield f"    chosen: {suggestion.form}   # after reading figures of the raw log"
-        yield f"    instead_of: {suggestion.instead_of}"
-
-
-def _introduction(suggestion: Suggestion) -> Iterator[str]:
-    yield f"# Suggested for {READERS[suggestion.audience]}; read every line before it is used."
-    yield "# Roles were found from the names of the attributes and from the log itself: they are"
-    yield "# proposals. No value of the log stands here; the names of its attributes do, and a"
-    yield "# release publishes them with the policy."
-    if suggestion.asked:
-        yield "# Attributes marked 'asked' are left out until somebody says which values they can"
-        yield "# have: cloakwork policy answer FILE. Say it from what is public or written down"
-        yield "# elsewhere, never from the log: a value found there would be published."
-
-
-_ROLE_OF: Final = {full: role for role, full in ROLES.items()}
-
-
-def _input(suggestion: Suggestion) -> Iterator[str]:
-    """How the log is read; nothing where its file says so itself."""
-    options = suggestion.options.model_dump()
-    columns = options.pop("columns", {})
-    formats = suggestion.time_formats
-    if not options and not columns and not formats:
-        return
-    yield "  input:   # how the log is read; found in its file, so check it"
-    if columns:
-        yield "    columns:"
-    for full, column in columns.items():
-        role = _ROLE_OF.get(full) or in_quotes(full)
-        yield f"      {role}: {in_quotes(column)}"
-    for name, value in options.items():
-        yield f"    {name}: {in_quotes(str(value))}"
-    if formats:
-        question = f"which one is it: {' or '.join(formats)}?"
-        yield f"    time_format: {in_quotes(placeholder(question))}   # %d: day, %m: month"
-    for said in suggestion.open_input:
-        # The question about the time format says the same.
-        if not (formats and "time_format" in said):
-            yield f"    # {said}"
-    yield ""
-
-
-def _unit(suggestion: Suggestion) -> Iterator[str]:
-    if suggestion.unit is not None:
-        unit = f"{{attribute: {in_quotes(suggestion.unit)}, max_cases: {MAX_CASES}}}"
-        yield f"  unit: {unit}   # whom the guarantees protect"
-        return
-    yield "  unit: case   # whom the guarantees protect"
-    is_table = bool(suggestion.options.columns)
-    columns = suggestion.persons_of_events if is_table and not suggestion.persons else ()
-    if suggestion.persons or columns:
-        yield "  # One person seems to have several cases. To protect the person with all of them,"
-        yield "  # suggest again with --unit and the name, or write:"
-    for name in suggestion.persons:
-        yield f"  # unit: {{attribute: {in_quotes(name)}, max_cases: {MAX_CASES}}}"
-    for name in columns:
-        yield f"  # unit: {{attribute: {in_quotes(CASE_PREFIX + name)}, max_cases: {MAX_CASES}}}"
-        yield f"  #   with {in_quotes(CASE_PREFIX + name)}: {in_quotes(name)} under input.columns,"
-        yield f"  #   and under attributes {in_quotes(CASE_PREFIX + name)} for {in_quotes(name)}"
-
-
-def _attributes(suggestion: Suggestion) -> Iterator[str]:
-    case_id, activity, time = (is_read_from(suggestion.taken, full) for full in ROLES.values())
-    yield f'    "case:concept:name": {{role: identifier}}   # cases get new numbers{case_id}'
-    yield f'    "concept:name": {{role: control-flow}}   # the activity{activity}'
-    if suggestion.has_times:
-        yield f'    "time:timestamp": {{role: timestamp}}   # when an event happened{time}'
-    covered = {each.name for each in suggestion.covered}
-    asked = {each.name for each in suggestion.asked}
-    for title, natures in _SECTIONS:
-        found = [each for each in suggestion.proposals if each.nature in natures]
-        if found:
-            yield f"    # {title}:"
-        for each in found:
-            treatment = "domain: [true, false]" if each.name in covered else "treatment: drop"
-            why = f"{each.reason}; asked: {ASKED[each.figures.type]}"
-            comment = why if each.name in asked else each.reason
-            if each.name in covered and each.name in suggestion.values:
-                treatment = suggestion.values[each.name]
-                comment += "; values as answered"
-            yield f"    {in_quotes(each.name)}: {{role: {each.role}, {treatment}}}   # {comment}"
-    yield '    "*": {treatment: drop}   # whatever else a log may hold'
-
 
 ASKED: Final[dict[ValueType, str]] = {
     "text": "which values are there?",
@@ -657,74 +504,35 @@ ASKED: Final[dict[ValueType, str]] = {
 """What has to be known of an attribute before it can be released."""
 
 
-def _guarantees(suggestion: Suggestion) -> Iterator[str]:
-    circumstances, times = suggestion.circumstances, suggestion.times
-    k = K[circumstances.strictness(suggestion.audience)]
-    why = "".join(f"; {reason}" for reason in circumstances.reasons)
-    drawn = [TIMESTAMPS] if times == "drawn" else []
-    drawn += [in_quotes(each.name) for each in suggestion.covered]
-    if suggestion.goal != "k-anonymity":
-        yield "    - kind: differential-privacy   # the release tells little about any one case"
-        yield from _price(suggestion, [CONTROL_FLOW, *drawn])
-        return
-    yield "    - kind: k-anonymity"
-    yield f"      k: {k}   # at least {k} cases share every released activity sequence{why}"
-    yield "      over: [control-flow]"
-    yield "      scope: variants"
-    if suggestion.unit is not None:
-        yield "      count: units   # k persons, not k cases of one"
-    if times == "noised":
-        yield "    - kind: metric-privacy   # noise hides when a single event was, not whose it was"
-        yield "      epsilon: 1.0"
-        yield f"      shift: {suggestion.shift}   # from the log's own waits: more hides more"
-        yield "      over: [timestamps]"
-    elif drawn:
-        yield "    - kind: differential-privacy   # drawn anew: hides when a case happened"
-        yield "      neighbours: bounded   # given which activities it has, and in which order"
-        yield from _price(suggestion, drawn)
-
-
-def _price(suggestion: Suggestion, over: list[str]) -> Iterator[str]:
-    why = "; halved, as whoever is found is gravely harmed"
-    why = why if suggestion.circumstances.harm == "grave" else ""
-    yield f"      epsilon: {suggestion.epsilon}   # less protects more{why}"
-    yield f"      delta: {DELTA}   # at most a tenth of 1 / the number of cases"
-    yield f"      over: [{', '.join(over)}]"
-
-
-def _facts(suggestion: Suggestion) -> Iterator[str]:
-    said = suggestion.circumstances
-    why = "".join(f"; {reason}" for reason in said.reasons)
-    yield from (
-        "",
-        "  assume:",
-        f"    recipients: {in_quotes(said.recipients or READERS[suggestion.audience])}",
-        f"    risk_threshold: {suggestion.threshold}"
-        f"   # the largest share of cases that may be found{why}",
+def policy_text(suggestion: Suggestion) -> str:
+    """The policy file: valid as it stands but for questions in ``<...>``, which only its author can
+    answer.
+    """
+    return _template().render(
+        s=suggestion,
+        readers=READERS[suggestion.audience],
+        asked={each.name: ASKED[each.figures.type] for each in suggestion.asked},
+        covered={
+            each.name: suggestion.values.get(each.name, "domain: [true, false]")
+            for each in suggestion.covered
+        },
+        roles={full: role for role, full in ROLES.items()},
+        question=placeholder,
+        today=datetime.now(UTC).date(),
     )
-    if suggestion.goal == "k-anonymity" and suggestion.times != "drawn":
-        return
-    yield "    # What is public anyway; declaring it keeps more. Never look it up in the log."
-    if suggestion.goal != "k-anonymity" and said.activities:
-        names = ", ".join(map(in_quotes, said.activities))
-        yield f"    alphabet: [{names}]   # the activities that are public, as answered"
-    elif suggestion.goal != "k-anonymity":
-        yield "    # alphabet: [...]   # which activities does the system offer?"
-    yield "    # units_at_most: ...   # how many cases are there at most? allows a larger delta"
-    if suggestion.times == "drawn":
-        yield '    # window: {start: "2024-01-01T00:00:00Z", end: "2025-01-01T00:00:00Z"}'
-        yield "    #   when did cases start? without it, noisy counts find that, from the budget"
-        yield "    # longest_gap: 90d   # how long may a case wait at most?"
-        yield "    # time_zone: Europe/Berlin   # by whose clocks do people work?"
 
 
-def _budget(suggestion: Suggestion) -> Iterator[str]:
-    if suggestion.goal == "k-anonymity" and suggestion.times == "none" and not suggestion.covered:
-        yield "    # k-anonymity draws on no budget; differential privacy of the same data would."
-        yield f"    total: {{epsilon: 4.0, delta: {TOTAL_DELTA}}}"
-        return
-    is_noised = suggestion.goal == "k-anonymity" and suggestion.times == "noised"
-    epsilon = 1.0 if is_noised else suggestion.epsilon
-    total = f"{{epsilon: {RELEASES * epsilon}, delta: {TOTAL_DELTA}}}"
-    yield "    # Once a release is made this binds: a later policy may lower it, never raise it."
-    yield f"    total: {total}   # all releases of this dataset together: {RELEASES} like this one"
+@cache
+def _template() -> "Template":
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("cloakwork.authoring"),
+        autoescape=False,  # noqa: S701 - YAML, whose texts are quoted one by one
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {"quoted": in_quotes, "shown": shown}
+    return environment.get_template("policy.yaml")

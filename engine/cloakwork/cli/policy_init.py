@@ -5,14 +5,14 @@ or a log.
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
-from cloakwork.base.errors import CloakworkError, LogError, UnsaidInput
+from cloakwork.base.errors import CloakworkError
 from cloakwork.cli.options import (
     PATH,
     column_mapping,
@@ -118,7 +118,7 @@ def init(
             header=with_questions(header),
             columns=column_mapping(columns, log),
         )
-        found = _suggestion(request, {"--column": columns}, {"--force": force}, quiet=False)
+        found = _suggestion(request, quiet=False)
         write_new(out, found.text, force=force)
         _show(found, log, out)
         return
@@ -278,14 +278,7 @@ def suggest(
         request = with_answers(request, answers)
     elif asks:
         request = _answered_in_terminal(request)
-    typed = {"--column": columns, "--input": input_}
-    options = {"--times": times, "--take": take, "--confirm": confirm, "--ledger": ledger}
-    typed |= {name: (said,) for name, said in options.items() if said not in (None, "drawn")}
-    flags = {"--no-times": no_times, "--quick": quick, "--yes": yes, "--ask": ask}
-    flags |= {"--force": force}
-    if answers is not None:
-        typed["--answers"] = (str(answers),)
-    found = _suggestion(request, typed, flags, quiet=quiet or as_json)
+    found = _suggestion(request, quiet=quiet or as_json)
     if ask:
         found = _asked_in_terminal(found)
     proposed, found = found, replace(found, confirmed_by=confirm)
@@ -314,53 +307,11 @@ def suggest(
         _show(found, log, out)
 
 
-def _suggestion(
-    request: "SuggestionRequest",
-    typed: Mapping[str, tuple[str, ...]],
-    flags: Mapping[str, bool],
-    *,
-    quiet: bool,
-) -> "Suggestion":
-    """The policy that is proposed. Where the file leaves open how it is read, the error holds the
-    whole command, as it was ``typed``, and what it lacks.
-    """
+def _suggestion(request: "SuggestionRequest", *, quiet: bool) -> "Suggestion":
+    """The policy that is proposed."""
     with progress_of(quiet=quiet) as reporter:
         reporter(f"reading {request.log}")
-        try:
-            return request.suggestion(reporter)
-        except UnsaidInput as error:
-            # The first choice stands in the command for what is to be said; a name that cannot be
-            # printed could be obeyed by the terminal that shows it.
-            choice = next((name for name in error.choices if name.isprintable()), "NAME")
-            words = ["policy", "suggest", str(request.log), "--input", f"{error.option}={choice}"]
-            words += _typed_again(request, typed, flags, error.option)
-            command = shlex.join(["cloakwork", *words, "--out", str(request.out)])
-            hint = f"say which: {command}"
-            raise LogError(request.log, error.problem.message, hint=hint) from None
-
-
-def _typed_again(
-    request: "SuggestionRequest",
-    typed: Mapping[str, tuple[str, ...]],
-    flags: Mapping[str, bool],
-    unsaid: str,
-) -> Iterator[str]:
-    """The options of a command, without the value for ``unsaid`` and without questions."""
-    for option, values in typed.items():
-        for value in values:
-            # The command already has a value for what was unsaid.
-            if option != "--input" or value.partition("=")[0] != unsaid:
-                yield from (option, value)
-    said: dict[str, str | None] = {"audience": request.audience, "goal": request.goal}
-    said |= request.header
-    for name, text in said.items():
-        is_usual = (name, text) == ("audience", AUDIENCE)
-        # A text in <...> is a question of ours, which nobody typed.
-        if text and not text.startswith("<") and not is_usual:
-            yield from (f"--{name}", text)
-    if request.unit:
-        yield from ("--unit", request.unit)
-    yield from (flag for flag, given in flags.items() if given)
+        return request.suggestion(reporter)
 
 
 def _said_of_input(pairs: tuple[str, ...]) -> dict[str, str]:
@@ -529,8 +480,8 @@ def _as_document(found: "Suggestion", out: Path) -> dict[str, Any]:
         "confirmed_by": found.confirmed_by,
         "questions": found.questions,
         "columns": found.columns,
-        "input": found.options.model_dump(),
-        "open_input": list(found.open_input),
+        "input": found.detected.options.model_dump(),
+        "open_input": list(found.detected.questions),
         "persons": list(found.persons),
         "unnamed": list(found.unnamed),
         "attributes": [

@@ -5,18 +5,19 @@ What is looser needs a new major version, since whoever relied on the old one mu
 is tighter a new minor one; anything else a new patch version.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, Literal
 
+from cloakwork.base.costs import Cost
 from cloakwork.base.facts import CASE, unit_name
 from cloakwork.base.quantities import Frozen, format_duration
 from cloakwork.guarantees import Guarantee, PrivacyGuarantee
+from cloakwork.guarantees.base import Direction
 from cloakwork.log.formats.options import InputOptions
-from cloakwork.policy.declared import Windows
 from cloakwork.policy.explain import covered_columns, is_released
-from cloakwork.policy.model import AttributeRule, Limit, PartName, Policy, ProfileShare, Spec
+from cloakwork.policy.model import AttributeRule, Limit, Policy, Spec
 
 Verdict = Literal["tighter", "looser", "other"]
 
@@ -46,7 +47,20 @@ def diff(old: Policy, new: Policy) -> tuple[Change, ...]:
     """Every difference in meaning between two policies; comments, order and formatting do not
     count.
     """
-    return tuple(change for rule in RULES for change in rule(old, new))
+    return (
+        *_changes("metadata", old.metadata, new.metadata),
+        *in_unit(old, new),
+        *in_guarantees(old, new),
+        *in_attributes(old, new),
+        *in_windows(old, new),
+        *_changes("spec", _spec(old), _spec(new)),
+    )
+
+
+def _spec(policy: Policy) -> Spec:
+    # A log that is read by the defaults is read as if they were written.
+    options = policy.spec.input or InputOptions()
+    return policy.spec.model_copy(update={"input": options})
 
 
 def verdict(changes: tuple[Change, ...]) -> str:
@@ -55,11 +69,6 @@ def verdict(changes: tuple[Change, ...]) -> str:
     if {"tighter", "looser"} <= found:
         return "mixed"
     return next((word for word in ("looser", "tighter", "other") if word in found), "same")
-
-
-def in_metadata(old: Policy, new: Policy) -> Iterator[Change]:
-    """Who answers, what for, which dataset."""
-    yield from _changed_fields("metadata", old.metadata, new.metadata)
 
 
 def in_unit(old: Policy, new: Policy) -> Iterator[Change]:
@@ -85,7 +94,7 @@ def in_guarantees(old: Policy, new: Policy) -> Iterator[Change]:
             yield Change(f"spec.guarantees[{_goal_label(goal)}]", "looser", goal.sentence(), None)
         else:
             left.remove(match)
-            yield from _changed_fields(f"spec.guarantees[{_goal_label(goal)}]", goal, match)
+            yield from _changes(f"spec.guarantees[{_goal_label(goal)}]", goal, match)
     for goal in left:
         yield Change(f"spec.guarantees[{_goal_label(goal)}]", "tighter", None, goal.sentence())
 
@@ -128,7 +137,7 @@ def in_attributes(old: Policy, new: Policy) -> Iterator[Change]:
         field = f"spec.attributes['{name}']"
         # Treated alike and released as before: its parameters changed, and each is judged alone.
         if before and after and same_level and before.treatment == after.treatment:
-            yield from _changed_fields(field, before, after)
+            yield from _changes(field, before, after)
             continue
         kind: Verdict = "other"
         if not same_level:
@@ -164,165 +173,65 @@ def _rule_text(rule: AttributeRule | None) -> str:
     return ", ".join(text for text in (role, rule.treatment) if text)
 
 
-def in_budget(old: Policy, new: Policy) -> Iterator[Change]:
-    """Less budget is tighter; no budget is none at all to hold to."""
-    of_old, of_new = old.spec.budget, new.spec.budget
-    limits: dict[str, tuple[Limit | None, Limit | None]] = {
-        "release": (of_old.release, of_new.release),
-        "total": (of_old.total, of_new.total),
-    }
-    for name in ("metric", "local"):
-        was_own, now_own = getattr(of_old.total, name, None), getattr(of_new.total, name, None)
-        limits[f"total.{name}"] = (was_own, now_own)
-    for name, (before, after) in limits.items():
-        field = f"spec.budget.{name}"
-        # A limit that is new or gone is one change, not one of each figure.
-        if before is None or after is None:
-            if before != after:
-                kind: Verdict = "looser" if after is None else "tighter"
-                yield Change(field, kind, _cost_text(before), _cost_text(after))
-            continue
-        for unit in ("epsilon", "delta"):
-            was, now = getattr(before.cost(), unit), getattr(after.cost(), unit)
-            if was != now:
-                kind = "looser" if now > was else "tighter"
-                yield Change(f"{field}.{unit}", kind, f"{was:g}", f"{now:g}")
-    before_windows, after_windows = of_old.windows, of_new.windows
-    if before_windows != after_windows:
-        kind = "other"
-        # With windows the total of a dataset is that of each of them, where the unit is the case:
-        # all windows together may cost more.
-        is_total_moved = before_windows is None or after_windows is None
-        if unit_name(new.spec.unit) == CASE and is_total_moved:
-            kind = "looser" if before_windows is None else "tighter"
-        was_said, now_said = _windows_text(before_windows), _windows_text(after_windows)
-        yield Change("spec.budget.windows", kind, was_said, now_said)
-    earlier, later = old.spec.budget.composition, new.spec.budget.composition
-    if earlier != later:
-        kind = "looser" if later == "tight" else "tighter"
-        yield Change("spec.budget.composition", kind, earlier, later)
-    before_parts, after_parts = old.spec.budget.shares, new.spec.budget.shares
-    if before_parts != after_parts:
-        # The guarantee is the same, however it is shared out.
-        yield Change("spec.budget.shares", "other", _weights(before_parts), _weights(after_parts))
-
-
-def _windows_text(windows: Windows | None) -> str | None:
-    return None if windows is None else f"by {windows.by}, every {windows.every}"
-
-
-def _cost_text(limit: Limit | None) -> str | None:
-    if limit is None:
-        return None
-    return f"epsilon {limit.cost().epsilon:g}, delta {limit.delta:g}"
-
-
-def _weights(shares: Mapping[PartName, float]) -> str | None:
-    return ", ".join(f"{name} {weight:g}" for name, weight in shares.items()) or None
-
-
-def in_profile(old: Policy, new: Policy) -> Iterator[Change]:
-    """How the guarantee's budget is shared out; the guarantee is the same."""
-    before, after = _share_text(old.spec.profile), _share_text(new.spec.profile)
+def in_windows(old: Policy, new: Policy) -> Iterator[Change]:
+    """With windows the total of a dataset is that of each of them, where the unit is the case: all
+    windows together may cost more.
+    """
+    before, after = old.spec.budget.windows, new.spec.budget.windows
     if before != after:
-        yield Change("spec.profile", "other", before, after)
-
-
-def _share_text(share: ProfileShare | None) -> str | None:
-    if share is None:
-        return None
-    return (
-        f"epsilon {share.epsilon:g}, delta {share.delta:g}, "
-        f"{share.activities_per_case} activities a case"
-    )
-
-
-def in_exposures(old: Policy, new: Policy) -> Iterator[Change]:
-    """A column more that stays uncovered is looser."""
-    before, after = old.spec.expose, new.spec.expose
-    for column in dict.fromkeys([*before, *after]):
-        if before.get(column) == after.get(column):
-            continue
         kind: Verdict = "other"
-        if column not in before or column not in after:
-            kind = "looser" if column in after else "tighter"
-        yield Change(f"spec.expose['{column}']", kind, before.get(column), after.get(column))
-
-
-def in_mechanisms(old: Policy, new: Policy) -> Iterator[Change]:
-    """The means: whichever are used, the guarantees hold."""
-    yield from _changed_fields("spec.mechanisms", old.spec.mechanisms, new.spec.mechanisms)
-
-
-def in_assumptions(old: Policy, new: Policy) -> Iterator[Change]:
-    """Public facts; whether a change is right depends on what is public."""
-    yield from _changed_fields("spec.assume", old.spec.assume, new.spec.assume)
-
-
-def in_waivers(old: Policy, new: Policy) -> Iterator[Change]:
-    """Which advice somebody silenced: no guarantee depends on it."""
-    before, after = old.spec.waivers, new.spec.waivers
-    gone = [waiver for waiver in before if waiver not in after]
-    added = [waiver for waiver in after if waiver not in before]
-    yield from (Change("spec.waivers", "other", str(waiver), None) for waiver in gone)
-    yield from (Change("spec.waivers", "other", None, str(waiver)) for waiver in added)
-
-
-def in_the_rest(old: Policy, new: Policy) -> Iterator[Change]:
-    """Fields of ``spec`` that no other rule is about, each as a whole."""
-    for name, info in Spec.model_fields.items():
-        was, now = getattr(old.spec, name), getattr(new.spec, name)
-        if name not in _JUDGED and was != now:
-            field = f"spec.{info.alias or name}"
-            yield Change(field, "other", _value_text(was), _value_text(now))
+        if unit_name(new.spec.unit) == CASE and (before is None or after is None):
+            kind = "looser" if before is None else "tighter"
+        yield Change("spec.budget.windows", kind, _text(before), _text(after))
 
 
 _JUDGED: Final = frozenset(
-    {
-        "unit",
-        "guarantees",
-        "attributes",
-        "expose",
-        "budget",
-        "profile",
-        "mechanisms",
-        "assume",
-        "waivers",
-        "output",
-    }
+    {"spec.unit", "spec.guarantees", "spec.attributes", "spec.budget.windows"}
 )
+"""Fields that functions of their own are about."""
 
 
-def in_output(old: Policy, new: Policy) -> Iterator[Change]:
-    """How the release is written, and how the log is read."""
-    yield from _changed_fields("spec.output", old.spec.output, new.spec.output)
-    before, after = (spec.input or InputOptions() for spec in (old.spec, new.spec))
-    yield from _changed_fields("spec.input", before, after)
+def _changes(field: str, was: Any, now: Any, name: str = "", owner: Any = None) -> Iterator[Change]:
+    """Every difference at ``field`` and below, as far down as both sides are of one model, or
+    mappings. It is judged by what ``owner``, the model that holds it, says of the field ``name``.
+    """
+    if was == now or field in _JUDGED:
+        return
+    if isinstance(was, Limit) and isinstance(now, Limit):
+        # A guessing advantage is compared by what it comes to.
+        yield from _changes(field, was.cost(), now.cost())
+        was, now = (each.model_copy(update=NO_COST) for each in (was, now))
+    if isinstance(was, Frozen) and isinstance(now, Frozen):
+        for below, info in type(was).model_fields.items():
+            place = f"{field}.{info.alias or below}"
+            yield from _changes(place, getattr(was, below), getattr(now, below), below, type(was))
+    elif isinstance(was, dict) and isinstance(now, dict):
+        for key in dict.fromkeys([*was, *now]):
+            yield from _changes(f"{field}['{key}']", was.get(key), now.get(key), name, owner)
+    elif isinstance(was, tuple) and any(isinstance(each, Frozen) for each in (*was, *now)):
+        yield from (Change(field, "other", str(each), None) for each in was if each not in now)
+        yield from (Change(field, "other", None, str(each)) for each in now if each not in was)
+    else:
+        yield Change(field, _field_verdict(owner, name, was, now), _text(was), _text(now))
 
 
-def _changed_fields(where: str, before: Frozen, after: Frozen) -> Iterator[Change]:
-    """The fields of one model that differ, each judged by what its model says of it."""
-    model = type(before)
-    for name, info in model.model_fields.items():
-        was, now = getattr(before, name), getattr(after, name)
-        if was != now:
-            judged = _field_verdict(model, name, was, now)
-            yield Change(
-                f"{where}.{info.alias or name}", judged, _value_text(was), _value_text(now)
-            )
+NO_COST: Final = {"epsilon": None, "delta": 0.0, "guessing_advantage": None}
 
 
 def _field_verdict(model: type[Frozen], name: str, was: Any, now: Any) -> Verdict:
     # A kind of guarantee says itself what is stricter; for other models the tables below do.
-    directions: Mapping[str, Literal["more", "less"]] = _STRICTER_IF
+    directions = _STRICTER_IF.get(model, {})
     words: Mapping[str, object] = _STRICTEST
     if issubclass(model, PrivacyGuarantee):
         directions, words = model.stricter_if, model.strictest_word
-    if name in directions:
+    is_new, is_gone = was is None, now is None
+    if name in directions and not (is_new or is_gone):
         return "tighter" if (now > was) == (directions[name] == "more") else "looser"
     if name in words:
         return "tighter" if now == words[name] else "looser"
-    if name in _SETS and was is not None and now is not None:
+    if name in _IF_THERE and (is_new or is_gone):
+        return "tighter" if is_new == (_IF_THERE[name] == "tighter") else "looser"
+    if name in _SETS and not (is_new or is_gone):
         # A set that both gained and lost members has no direction.
         grown, shrunk = set(now) > set(was), set(now) < set(was)
         if grown or shrunk:
@@ -330,36 +239,35 @@ def _field_verdict(model: type[Frozen], name: str, was: Any, now: Any) -> Verdic
     return "other"
 
 
-_STRICTER_IF: Final[Mapping[str, Literal["more", "less"]]] = {"level": "less"}
-_STRICTEST: Final[Mapping[str, object]] = {"link": False, "accept_unproven": False}
+_STRICTER_IF: Final[Mapping[type[Frozen], Mapping[str, Direction]]] = {
+    AttributeRule: {"level": "less"},
+    Cost: {"epsilon": "less", "delta": "less"},
+}
+_STRICTEST: Final = {"link": False, "accept_unproven": False, "composition": "basic"}
+_IF_THERE: Final[Mapping[str, Verdict]] = {
+    **dict.fromkeys(("release", "total", "metric", "local"), "tighter"),
+    "expose": "looser",
+}
+"""What there is a limit on is tighter than what has none; a column that is exposed is looser."""
 _SETS: Final[Mapping[str, bool]] = {"over": True, "bins": False}
 """Whether the larger set is the tighter one."""
 
 
-def _value_text(value: Any) -> str | None:
-    if isinstance(value, timedelta):
-        return format_duration(value)
-    if isinstance(value, tuple):
-        return f"[{', '.join(str(_value_text(item)) for item in value)}]"
-    if isinstance(value, float):
-        return f"{value:g}"
-    return None if value is None else str(value)
-
-
-RULES: Final[tuple[Callable[[Policy, Policy], Iterator[Change]], ...]] = (
-    in_metadata,
-    in_unit,
-    in_guarantees,
-    in_attributes,
-    in_exposures,
-    in_budget,
-    in_profile,
-    in_mechanisms,
-    in_assumptions,
-    in_waivers,
-    in_output,
-    in_the_rest,
-)
+def _text(value: Any) -> str | None:
+    match value:
+        case None:
+            return None
+        case timedelta():
+            return format_duration(value)
+        case float():
+            return f"{value:g}"
+        case tuple():
+            return f"[{', '.join(str(_text(item)) for item in value)}]"
+        case Limit():
+            return _text(value.cost())
+        case Frozen():
+            return ", ".join(f"{name} {_text(below)}" for name, below in value if below is not None)
+    return str(value)
 
 
 Bump = Literal["major", "minor", "patch"]

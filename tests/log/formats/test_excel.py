@@ -62,7 +62,7 @@ def test_sheets_are_named(tmp_path: Path) -> None:
     assert refused(path).startswith(": the workbook has 2 sheets: Log, Other; say which: sheet")
     assert "has no sheet 'log'; it has Log" in refused(path, sheet="log")
     assert "'Other' is empty" in refused(path, sheet="Other")
-    assert "Log, Other" in examine_input(path).questions[0]
+    assert "Log, Other" in examine_input(path).unanswered[0].question
 
 
 def test_times_in_words_have_their_row(tmp_path: Path) -> None:

@@ -3,18 +3,19 @@
 Never used where a release is made: there the policy says how its log is read.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
 
-from cloakwork.base.errors import MissingExtra
+from cloakwork.base.errors import MissingExtra, UnsaidInput
 from cloakwork.base.naming import values_of
-from cloakwork.base.text import first_names, shown
+from cloakwork.base.text import shown
 from cloakwork.log.formats.csv import read_header, read_table
 from cloakwork.log.formats.csv_records import SEPARATORS, CsvBlocks
-from cloakwork.log.formats.guess_columns import GuessedColumns, OpenAnswer, guess_columns
+from cloakwork.log.formats.guess_columns import OpenAnswer, guess_columns
 from cloakwork.log.formats.options import TIMESTAMP, InputOptions
 from cloakwork.log.formats.source import LogStream, format_of, likely_encoding
 from cloakwork.log.formats.written_times import candidate_formats
@@ -34,9 +35,9 @@ NOTHING_STATED: Final = InputOptions()
 
 @dataclass(frozen=True, slots=True)
 class DetectedInput:
-    """Proposed ``options``; ``questions``: what the file leaves open, one sentence each, such as
+    """Proposed ``options``; ``questions``: what is to be checked, one sentence each, such as
     whether the day or the month comes first. ``time_formats``: those that all read its times, where
-    there are several. ``columns``: what its columns hold.
+    there are several. ``taken``: the columns of the case, the activity and the timestamp.
     ``unanswered``: what has to be said before the file can be read. Internal, as all of it comes
     from the log.
     """
@@ -44,7 +45,7 @@ class DetectedInput:
     options: InputOptions
     questions: tuple[str, ...] = ()
     time_formats: tuple[str, ...] = ()
-    columns: GuessedColumns = field(default_factory=GuessedColumns)
+    taken: Mapping[str, str] = field(default_factory=dict)
     unanswered: tuple[OpenAnswer, ...] = ()
 
 
@@ -58,7 +59,14 @@ def detect_input(path: str | Path, stated: InputOptions = NOTHING_STATED) -> Inp
 
 def examine_input(path: str | Path, stated: InputOptions = NOTHING_STATED) -> DetectedInput:
     """As ``detect_input``, with what the file leaves open."""
-    file = Path(path)
+    try:
+        return _examined(Path(path), stated)
+    except UnsaidInput as unsaid:
+        answer = OpenAnswer(unsaid.option, unsaid.problem.message, unsaid.choices)
+        return DetectedInput(stated, unanswered=(answer,))
+
+
+def _examined(file: Path, stated: InputOptions) -> DetectedInput:
     limits = current_limits()
     match stated.format or format_of(file):
         case "csv":
@@ -149,7 +157,7 @@ def _examined_table(
         options,
         tuple(questions),
         formats,
-        guessed,
+        guessed.taken,
         tuple(unanswered),
     )
 
@@ -175,9 +183,7 @@ def _times(
         return {}, ()
     formats = candidate_formats(texts)
     if not formats:
-        name = shown(column)
-        question = f"no usual format reads all times in '{name}'"
-        questions.append(f"{question}: say it, as time_format")
+        question = f"no usual format reads all times in '{shown(column)}'"
         unanswered.append(OpenAnswer("time_format", question, ("%d.%m.%Y %H:%M",)))
         return {}, ()
     if len(formats) > 1:
@@ -202,15 +208,6 @@ def _examined_workbook(
         raise MissingExtra(
             f"{path}: workbooks need fastexcel; pip install 'cloakwork[excel]'"
         ) from error
-    if stated.sheet is None and len(sheets) != 1:
-        listed = first_names(sheets)
-        question = f"the workbook has several sheets, so say which, as sheet: {listed}"
-        asked = OpenAnswer(
-            "sheet",
-            f"the workbook has several sheets: {listed}",
-            tuple(sheets),
-        )
-        return DetectedInput(stated, (question,), unanswered=(asked,))
     header, table = first_rows(
         path,
         chosen_sheet(path, sheets, stated.sheet),
@@ -221,18 +218,10 @@ def _examined_workbook(
 
 def _examined_objects(path: Path, stated: InputOptions) -> DetectedInput:
     """An object-centric log has one question: which type becomes the case."""
-    from cloakwork.log.formats.ocel import object_types
+    from cloakwork.log.formats.ocel import chosen_type, object_types
 
     if stated.object_type is not None:
         return DetectedInput(stated)
     types = object_types(path)
-    if len(types) == 1:
-        return DetectedInput(stated.model_copy(update={"object_type": types[0]}))
-    listed = first_names(types)
-    question = f"which object type is the case, as object_type: {listed}"
-    asked = OpenAnswer(
-        "object_type",
-        f"which object type is the case is open: {listed}",
-        types,
-    )
-    return DetectedInput(stated, (question,), unanswered=(asked,))
+    chosen = chosen_type(path, types, types[0] if len(types) == 1 else None)
+    return DetectedInput(stated.model_copy(update={"object_type": chosen}))

@@ -46,7 +46,7 @@ class GuessedColumns:
 
     - ``taken``: of the case, the activity and the timestamp, as far as found or said.
     - ``to_name``: those of ``taken`` that readers do not find by themselves.
-    - ``questions``: what its author has to check or say, one sentence each.
+    - ``questions``: what its author has to check, one sentence each.
     - ``unanswered``: the roles that no column was taken for.
     """
 
@@ -91,11 +91,7 @@ class _Search:
         role = _WORDS[full]
         if not ranked or points[ranked[0]] < LEAST:
             possible = tuple(name for name in ranked[:3] if points[name] > 0)
-            self.leave_open(
-                role,
-                f"no column seems to hold the {role}",
-                possible,
-            )
+            self.leave_open(full, f"no column seems to hold the {role}", possible)
             return
         self.taken[full] = ranked[0]
         if points[ranked[0]] < 2 * LEAST:
@@ -130,7 +126,7 @@ class _Search:
             ends = [each for each in near if names(words(each.name), COMPLETED_WORDS)]
             if len(ends) != 1:
                 said = f"which column holds the timestamp is open: {listed}"
-                self.leave_open("timestamp", said, tuple(each.name for each in near))
+                self.leave_open(TIMESTAMP, said, tuple(each.name for each in near))
                 return
             best, others, is_sure = ends[0], f", of {listed}", False
         elif best.is_constant and (best.points < 0 or holds_stem(words(best.name), OF_CASE_WORDS)):
@@ -163,16 +159,11 @@ class _Search:
     ) -> None:
         named_else = f" ({_listed(others)} is named for something else)" if others else ""
         said = f"no column seems to hold the timestamp{named_else}"
-        self.leave_open("timestamp", said, candidates)
+        self.leave_open(TIMESTAMP, said, candidates)
 
-    def leave_open(
-        self,
-        role: str,
-        question: str,
-        candidates: tuple[str, ...],
-    ) -> None:
-        self.unanswered.append(OpenAnswer(role, question, candidates, is_column=True))
-        self.questions.append(f"{question}: name it under columns")
+    def leave_open(self, full: str, question: str, candidates: tuple[str, ...]) -> None:
+        answer = OpenAnswer(_WORDS[full], question, candidates, is_column=True)
+        self.unanswered.append(answer)
 
 
 def guess_columns(

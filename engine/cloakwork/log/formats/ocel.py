@@ -372,7 +372,7 @@ def _ocel_rows(
     """
     (path,) = files
     found = read(path, request.bounds)
-    chosen = _chosen_type(path, tuple(found.object_types), request.written.object_type)
+    chosen = chosen_type(path, tuple(found.object_types), request.written.object_type)
     return _flattened(path, found, chosen, request)
 
 
@@ -392,11 +392,12 @@ def object_types(path: Path) -> tuple[str, ...]:
     return tuple(READ[format_of(path)](path, current_limits()).object_types)
 
 
-def _chosen_type(
+def chosen_type(
     path: Path,
     types: tuple[str, ...],
     asked: str | None,
 ) -> str:
+    """The type that the options name; ``UnsaidInput`` where that is none."""
     more = ", ..." if len(types) > 12 else ""
     listed = (first_names(types) or "none") + more
     if asked in types:
