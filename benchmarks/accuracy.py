@@ -79,10 +79,17 @@ def truths(log: EventLog, labels: frozenset[str]):
         numbers = values.cast(pl.Float64, strict=False)
         if len(values) and not numbers.has_nulls():
             found["number", (name,)] = numbers.median()
-        elif values.dtype == pl.String:
-            for value, count in values.value_counts().iter_rows():
-                found["value", (name, value)] = count / len(values)
+        # Numbers and truth values may be measured one by one, too.
+        for value, count in values.value_counts().iter_rows():
+            found["value", (name, spelled(value))] = count / len(values)
     return found
+
+
+def spelled(value):
+    """A value of a log, or of a domain that a policy declares: 25 and "25", True and "true"."""
+    if isinstance(value, bool | str):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, int | float) else value
 
 
 def releases(plan: Plan, log: EventLog, runs: int, *, whole: bool = False, seed: int = 1):
@@ -107,7 +114,10 @@ def coverage(log: EventLog, made, grid: float = 0.0):
         if labels not in known:
             known[labels] = truths(log, labels) | {("cases", ()): log.case_count}
         for each in figure_bounds(tables, variants, released, grid):
-            truth = known[labels].get((each.figure, each.key), 0)
+            key = each.key
+            if each.figure == "value":
+                key = (key[0], spelled(key[1]))
+            truth = known[labels].get((each.figure, key), 0)
             held[each.figure, each.key].append(each.low <= truth <= each.high)
             width[each.figure, each.key].append((each.high - each.low) / (truth or 1))
     return held, width

@@ -22,6 +22,7 @@ from cloakwork.base.naming import (
     VALUES_TABLE,
     VARIANTS_TABLE,
     WAITS_TABLE,
+    WAVES_TABLE,
 )
 from cloakwork.evaluation.bounds import figure_bounds
 from cloakwork.kernel import ONE, Books, Entries, Kernel, Laplace, Table
@@ -248,15 +249,7 @@ def tables_of(rows) -> pl.DataFrame:
 @pytest.mark.parametrize("sigma", [0.01, 100.0])
 def test_times_and_values_by_hand(sigma: float) -> None:
     """Of 40 cases of two events 30 take two minutes, at x, and 10 take two hours, at y."""
-    takes = [timedelta(minutes=2)] * 30 + [timedelta(hours=2)] * 10
-    start = datetime(2024, 1, 1, tzinfo=UTC)
-    rows = [
-        (str(number), activity, time, "x" if number < 30 else "y", number % 10)
-        for number, took in enumerate(takes)
-        for activity, time in (("a", start), ("b", start + took))
-    ]
-    columns = ["case:concept:name", "concept:name", "time:timestamp", "place", "cost"]
-    log = EventLog.from_polars(pl.DataFrame(rows, schema=columns, orient="row"))
+    log = log_of_two_events([timedelta(minutes=2)] * 30 + [timedelta(hours=2)] * 10)
     seconds = [([0, 60], 0), ([60, 3600], 30), ([3600, 9000], 10)]
     cells = [(DURATIONS_TABLE, key, cases / np.sqrt(3), sigma) for key, cases in seconds]
     cells += [(WAITS_TABLE, key, cases, sigma) for key, cases in seconds]
@@ -288,6 +281,36 @@ def test_times_and_values_by_hand(sigma: float) -> None:
     assert by_key.keys() == told.keys()
     for key, expected in (told if sigma < 1 else unknown).items():
         assert by_key[key] == pytest.approx(expected, abs=0.002)
+
+
+@pytest.mark.parametrize(("sigma", "expected"), [(0.01, (30, 120, 240)), (100.0, (0, 120, 9000))])
+def test_durations_by_waves_by_hand(sigma: float, expected: tuple[float, ...]) -> None:
+    """The same 40 cases, of whose durations sums of cosines were measured: two minutes lie in the
+    bin from 60 to 180 seconds, and what is said is a bin wider on both sides.
+    """
+    edges = [0, 30, 60, 180, 240, 3600, 8000, 9000]
+    base = np.arange(1, 8) / 28
+    bins = np.repeat([2, 5], [30, 10])
+    rows = []
+    # More waves than bins: the last ones tell nothing, whatever they hold.
+    for half_waves in range(1, 10):
+        wave = np.cos(np.pi * half_waves * (np.arange(7) + 0.5) / 7)
+        value = (wave[bins] - base @ wave).sum() if half_waves < 7 else 1e6
+        rows.append((WAVES_TABLE, [half_waves, base @ wave, *edges], value, sigma))
+    log = log_of_two_events([timedelta(minutes=2)] * 30 + [timedelta(hours=2)] * 10)
+    (found,) = figure_bounds(tables_of(rows), Counter(), log)
+    assert (found.figure, found.low, found.released, found.high) == ("duration", *expected)
+
+
+def log_of_two_events(takes: list[timedelta]) -> EventLog:
+    start = datetime(2024, 1, 1, tzinfo=UTC)
+    rows = [
+        (str(number), activity, time, "x" if number < 30 else "y", number % 10)
+        for number, took in enumerate(takes)
+        for activity, time in (("a", start), ("b", start + took))
+    ]
+    columns = ["case:concept:name", "concept:name", "time:timestamp", "place", "cost"]
+    return EventLog.from_polars(pl.DataFrame(rows, schema=columns, orient="row"))
 
 
 def test_a_report_says_how_accurate_a_release_is_without_the_raw_log(dp: Path) -> None:

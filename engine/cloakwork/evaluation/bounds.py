@@ -25,6 +25,7 @@ from cloakwork.base.naming import (
     VALUES_TABLE,
     VARIANTS_TABLE,
     WAITS_TABLE,
+    WAVES_TABLE,
     values_of,
 )
 from cloakwork.base.quantities import Frozen
@@ -412,6 +413,11 @@ def _of_times(measurements: pl.DataFrame, sample: EventLog) -> Iterator[FigureBo
     durations = _summed(case, waits, sample.case_count)[several]
     # A case counts in three tables of durations alike.
     yield from _of_spans("duration", DURATIONS_TABLE, measurements, several, durations, 3**-0.5)
+    waves = _NoisyTable.of(measurements, WAVES_TABLE)
+    if waves.keys and len(durations):
+        low, high = _median_by_waves(waves, len(durations))
+        seen = float(np.median(durations))
+        yield FigureBounds(figure="duration", released=seen, low=low, high=high)
     yield from _of_spans("wait", WAITS_TABLE, measurements, case, waits, 1.0)
 
 
@@ -538,15 +544,39 @@ def _share(table: _NoisyTable, entries: _Entries, part: Bools) -> tuple[float, f
 def _median(
     table: _NoisyTable, entries: _Entries, kind: Ints, bounds: Floats
 ) -> tuple[float, float]:
-    """Between which of ``bounds`` the median lies, in whole bins: where noise does not say that
-    more lies on one side than on the other (an interval by inverted tests).
-    """
-    low, high = 0, len(bounds) - 1
-    for last in range(len(bounds) - 1):
-        below, above = _halves(table, entries, kind <= last)
-        more = below.value - above.value
-        apart = NORMAL_90 * math.sqrt(below.variance + above.variance)
-        if more < -apart and low == last:
-            low = last + 1
-        high = min(high, last) if more > apart else len(bounds) - 1
+    """Between which of ``bounds`` the median lies, in whole bins."""
+    halves = [_halves(table, entries, kind <= last) for last in range(len(bounds) - 1)]
+    more = np.array([below.value - above.value for below, above in halves])
+    variance = np.array([below.variance + above.variance for below, above in halves])
+    low, high = _undecided(more, variance)
     return float(bounds[low, 0]), float(bounds[high, 1])
+
+
+def _undecided(more: Floats, variance: Floats) -> tuple[int, int]:
+    """The first and the last bin that may hold the median: where noise does not say that more lies
+    on one side of it than on the other (an interval by inverted tests). ``more``: by how much more
+    lies up to each bin, but the last, than behind it.
+    """
+    apart = NORMAL_90 * np.sqrt(variance)
+    low = int(np.argmin(np.append(more < -apart, False)))
+    # From the end on.
+    high = len(more) - int(np.argmin(np.append(more[::-1] > apart[::-1], False)))
+    return low, high
+
+
+def _median_by_waves(waves: _NoisyTable, cases: int) -> tuple[float, float]:
+    """Between which durations the median of about so many ``cases`` lies, by the sums of cosines
+    over bins (``timestamps/regression``): they add up to how many cases are in each.
+    """
+    known = np.array(waves.keys, np.float64)
+    bins = known.shape[1] - 3
+    # Finer waves than there are bins tell nothing.
+    half_waves, expected = known[: bins - 1, :2].T
+    wave = np.cos(np.pi * (np.arange(bins)[:, None] + 0.5) / bins * half_waves)
+    # Bins up to one less those behind it, of every wave and of what is constant.
+    sign = 2 * np.tri(bins - 1, bins) - 1
+    part = 2 / bins * sign @ wave
+    sums = waves.value[: bins - 1] + cases * expected
+    more = part @ sums + cases * sign.mean(axis=1)
+    low, high = _undecided(more, part**2 @ waves.sigma[: bins - 1] ** 2)
+    return float(known[0, 2 + max(low - 1, 0)]), float(known[0, 3 + min(high + 1, bins - 1)])

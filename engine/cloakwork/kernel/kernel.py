@@ -344,8 +344,8 @@ class Kernel:
 
     @property
     def answers(self) -> tuple[Answer, ...]:
-        """All sums and selections so far, also of kernels that were narrowed or branched off. What
-        is a choice, a sample or a gradient step is no table, and not among them.
+        """All sums and selections so far, also of kernels that were narrowed or branched off, and
+        gradient steps that have a table. What is a choice or a sample is none, and not among them.
         """
         return tuple(
             Answer(
@@ -508,13 +508,16 @@ class Kernel:
         parameters: Floats,
         update: Update,
         descent: Descent,
+        table: Table | None = None,
+        told: int = 0,
     ) -> Floats:
         """Parameters after gradient steps with noise, each on a sample of the units (DP-SGD).
 
         ``parameters``: those to begin with, which follow from no data: float64, shape (size,).
         One unit moves the sum of a step by at most its cases times the clip (L2), whatever
         ``gradient`` does; what ``update`` makes of the noisy means is post-processing. A step
-        whose sample is empty is a step like any other.
+        whose sample is empty is a step like any other. ``table``: what the noisy sum of the last
+        step is called where it is published; of that the first ``told`` numbers are.
         """
         if type(descent) is not Descent or type(descent.noise) is not Gaussian:
             raise PlanUnsound("gradient steps are taken by a Descent, with Gaussian noise")
@@ -544,6 +547,9 @@ class Kernel:
             parameters = update(parameters, mean)
             if np.shape(parameters) != (size,):
                 raise PlanUnsound("an update changes how many parameters there are")
+        if table is not None:
+            first = Selected(np.arange(told), ((),) * told, noisy[:told])
+            self.__answers.append((table, descent.clip, descent.noise, first))
         return parameters
 
     def custom(self, query: CustomQuery, noise: Laplace) -> Ints:

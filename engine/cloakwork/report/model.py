@@ -16,9 +16,9 @@ from datetime import datetime
 from functools import partial
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final, Literal
 
-from pydantic import AwareDatetime, Field, JsonValue, TypeAdapter
+from pydantic import AwareDatetime, JsonValue, TypeAdapter
 
 from cloakwork.base.errors import CloakworkError, LedgerError, VerificationFailed
 from cloakwork.base.facts import Unit, unit_name
@@ -383,20 +383,13 @@ UNREADABLE: Final = "Its noisy tables are of a form that this version does not r
 NOTHING_TOLD: Final = "Its noisy tables hold none of the figures that are given an interval."
 
 
-NO_DURATIONS: Final = (
-    "Durations have no interval: they were drawn by a regression, whose noisy sums are no table of "
-    "durations."
-)
-
-
 class ReleasedAccuracy(Frozen):
     """Between which numbers the log's own figures lie, at 90 %, by the noisy tables of the release
-    alone; ``refused``: in one line why nothing is said, ``without``: of what nothing is, and why.
+    alone; ``refused``: in one line why nothing is said.
     """
 
     figures: tuple[FigureBounds, ...] = ()
     refused: str | None = None
-    without: Annotated[str | None, Field(exclude_if=lambda text: text is None)] = None
 
 
 def released_accuracy(folder: Path, statement: Statement, plan: Plan) -> ReleasedAccuracy | None:
@@ -431,12 +424,7 @@ def released_accuracy(folder: Path, statement: Statement, plan: Plan) -> Release
         return ReleasedAccuracy(refused=UNREADABLE)
     if not all(math.isfinite(each.high) and math.isfinite(each.low) for each in figures):
         return ReleasedAccuracy(refused=UNREADABLE)
-    kinds = {each.figure for each in figures}
-    return ReleasedAccuracy(
-        figures=figures,
-        refused=None if figures else NOTHING_TOLD,
-        without=NO_DURATIONS if "wait" in kinds and "duration" not in kinds else None,
-    )
+    return ReleasedAccuracy(figures=figures, refused=None if figures else NOTHING_TOLD)
 
 
 def released_pictures(folder: Path, statement: Statement, plan: Plan) -> ReleasedPictures | None:

@@ -17,7 +17,7 @@ noise.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Final
 
@@ -29,9 +29,11 @@ from cloakwork.base.arrays import Floats, Ints, shares_in_rows
 from cloakwork.base.costs import Composed, PrivacyEvent
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.facts import Facts
+from cloakwork.base.naming import WAVES_TABLE
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.kernel import Cases, Descent, Factors, Kernel
 from cloakwork.kernel.gradients import Gradient
+from cloakwork.kernel.kernel import Table
 from cloakwork.mechanisms.base import (
     YIELDS_ON_KNOWN_FLOW,
     Offer,
@@ -253,10 +255,15 @@ def cosines_over(bins: int, number: int) -> Floats:
     """Cosines over the bins, the j-th with j half-waves and mean square 1: shape (bins, number);
     zeros from the j-th on where there are so few bins.
     """
-    waves = np.arange(1, number + 1)
-    middle = (np.arange(bins) + 0.5) / bins
-    heights = np.where(waves < bins, np.sqrt(2), 0.0)
-    return np.cos(np.pi * middle[:, None] * waves) * heights
+    heights = np.where(np.arange(1, number + 1) < bins, np.sqrt(2), 0.0)
+    return np.cos(waves_over(bins, number)) * heights
+
+
+def waves_over(bins: int, number: int) -> Floats:
+    """Where in the first ``number`` waves the middle of each bin lies, the j-th with j half-waves
+    over all bins: angles, shape (bins, number).
+    """
+    return np.pi * (np.arange(bins)[:, None] + 0.5) / bins * np.arange(1, number + 1)
 
 
 def gap_curves(bins: int) -> Floats:
@@ -308,6 +315,7 @@ def fitted(
     gradient: Gradient,
     inputs: Floats,
     mass: Floats | Ints,
+    table: Callable[[float], Table] | None = None,
 ) -> Floats:
     """Weights for which noisy ``sums`` of the ``gradient`` speak: float64, shape (inputs,
     outputs).
@@ -316,6 +324,7 @@ def fitted(
     shape (groups,). They are about as many as, and like, those of the log. What the log's curves
     add up to is all that the likelihood knows of it (McCullagh and Nelder 1989, 2.2.4, sufficient
     statistics of the canonical link); each sum tells it anew, weighted by how precise it is.
+    ``table``: where the curves of the first input are published, by the size of a grid step.
     """
     base, curves = model.base, model.curves
     weights = np.zeros((sums.inputs, sums.outputs))
@@ -332,7 +341,14 @@ def fitted(
         descent = sums.descent(place, norm)
         noise = descent.noise.sigma * descent.grid
         # What the log's curves add up to: what is expected, and the gradient.
-        found = kernel.steps(gradient, weights.ravel(), lambda _, total: total, descent)
+        found = kernel.steps(
+            gradient,
+            weights.ravel(),
+            lambda _, total: total,
+            descent,
+            table and table(descent.grid),
+            sums.outputs,
+        )
         told += (expected + found.reshape(weights.shape)) / noise**2
         precision += noise**-2
         weights = likelihood.likeliest(told / precision, precision**-0.5, weights)
@@ -668,7 +684,21 @@ class DurationRegression(BinRegression):
             self.gradient,
             inputs,
             mass,
+            self._waves,
         )
+
+    def _waves(self, grid: float) -> Table:
+        """Of each half-wave over the bins, from the first on: its sum over all cases, each less
+        what is expected. Keys are the half-waves, what is expected, and the bins' edges in seconds.
+        """
+        expected = np.exp(self.base) @ np.cos(waves_over(len(self.bins), OUTPUTS))
+        edges = (self.bins.edges * (self.clock.microseconds / 1e6)).tolist()
+
+        def spell(codes: Ints) -> list[tuple[float, ...]]:
+            return [(code + 1, float(expected[code]), *edges) for code in codes.tolist()]
+
+        # A curve's height, and the input that all cases share.
+        return Table(WAVES_TABLE, spell, lambda codes: ALL * np.sqrt(2) / (codes + 1) / grid)
 
 
 SMALL_LOG: Final = 50_000
