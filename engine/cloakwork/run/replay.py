@@ -200,7 +200,9 @@ class _WatchedKernel(_Watched):
         """Of noisy sums, each reading is a question."""
         return _Watched(self.script, self._asked("sum", *given, **named))
 
-    def steps(self, gradient: Any, parameters: Floats, update: Any, descent: Any) -> Floats:
+    def steps(
+        self, gradient: Any, parameters: Floats, update: Any, descent: Any, *published: Any
+    ) -> Floats:
         """Each step is a question; the sums of the first, second, fourth ... are compared, those of
         everybody.
         """
@@ -212,7 +214,7 @@ class _WatchedKernel(_Watched):
 
         is_recorded = self.script.place is None
         if is_recorded:
-            self.real.steps(gradient, parameters, heard, descent)
+            self.real.steps(gradient, parameters, heard, descent, *published)
         cases, counts = self._own_measured.cases, self._own_measured.counts
         moved = int(self.own._Kernel__max_cases)  # type: ignore[attr-defined]
         # The books have one entry for all steps: this is what one is charged by.
@@ -221,7 +223,7 @@ class _WatchedKernel(_Watched):
             total = partial(descent.summed, gradient, parameters, cases, counts, step)
             is_compared = (step + 1) & step == 0
             mean, after = self.script.ask(
-                ("step", step, _said(descent), _said(np.asarray(parameters))),
+                ("step", step, *map(_said, (descent, np.asarray(parameters), *published[1:]))),
                 partial(told.__getitem__, step),
                 partial(_numbered, total) if is_compared else None,
                 lambda: event,
