@@ -6,12 +6,12 @@ import random
 import numpy as np
 import pytest
 
-from cloakwork.log.sequences import Metric
+from cloakwork.log.sequences import MOST_EVENTS, Metric
 from cloakwork.mechanisms.kanon import long_tail
 from cloakwork.mechanisms.kanon.auto import Auto, AutoParams
 from cloakwork.mechanisms.kanon.best_first import BestFirst, BestFirstParams
 from cloakwork.mechanisms.kanon.deadline import Deadline, OutOfTime
-from cloakwork.mechanisms.kanon.long_tail import find_near_pairs
+from cloakwork.mechanisms.kanon.long_tail import nearest_distances
 from cloakwork.mechanisms.kanon.optimal import Optimal, OptimalParams
 from cloakwork.mechanisms.kanon.problem import (
     KAnonymityProblem,
@@ -43,7 +43,7 @@ def test_many_variants_have_an_answer_and_a_bound_the_same_each_time(scope: Scop
     assert one.figures["others"] == {}
     assert "the time was used up" not in one.stop_reason
     told = Optimal().solve(OptimalParams(k=4, seconds=1), problem, Deadline())
-    assert "edits apart" in str(told.figures["bound_proved"])
+    assert "nearest other one" in str(told.figures["bound_proved"])
 
 
 def test_what_is_compared_follows_from_size_and_seconds() -> None:
@@ -101,32 +101,28 @@ def some_problem(seed: int, metric: Metric) -> KAnonymityProblem:
 
 
 @pytest.mark.parametrize("metric", ["levenshtein", "indel"])
-@pytest.mark.parametrize("most_hashes", [10_000, 900, 300, 60, 0])
-def test_what_is_not_listed_is_at_least_so_far(metric: Metric, most_hashes: int) -> None:
-    """Every pair is listed with its distance, or as far apart as is said of its source."""
-    listed = 0
-    for seed in range(3):
-        problem = some_problem(seed, metric)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(long_tail, "_MOST_HASHES", most_hashes)
-            near = find_near_pairs(problem, 60, Deadline())
-        distance = problem.distances.matrix.astype(np.int64)
-        assert np.array_equal(distance[near.source, near.target], near.distance)
-        key = near.source * len(distance) + near.target
-        assert len(np.unique(key)) == len(key)
-        is_listed = np.zeros(distance.shape, bool)
-        is_listed[near.source, near.target] = True
-        others = ~is_listed & ~np.eye(len(distance), dtype=bool)
-        assert (distance >= near.beyond[:, None])[others].all()
-        listed += len(key)
-    assert (listed > 0) == (most_hashes > 0)
+@pytest.mark.parametrize("seconds", [60, 0.0004, 0])
+def test_how_far_the_nearest_variant_is(metric: Metric, seconds: float) -> None:
+    """Of as many variants as the work suffices for; of the others an edit, as of all without
+    time.
+    """
+    problem = some_problem(1, metric)
+    nearest, compared = nearest_distances(problem, seconds, Deadline())
+    distance = problem.distances.matrix.astype(np.int64)
+    np.fill_diagonal(distance, 1 << 20)
+    assert np.array_equal(nearest[:compared], distance.min(axis=1)[:compared])
+    assert (nearest[compared:] == 1).all()
+    assert compared == {60: len(distance), 0.0004: 2400 // len(distance), 0: 0}[seconds]
+    nothing, none = nearest_distances(problem, seconds, Deadline.after(0))
+    assert (nothing == 1).all()
+    assert none == 0
 
 
-def test_without_time_nothing_is_listed() -> None:
-    """Different variants are an edit apart at least: that is known without looking."""
-    near = find_near_pairs(some_problem(1, "levenshtein"), 60, Deadline.after(0))
-    assert not len(near.source)
-    assert (near.beyond == 1).all()
+def test_a_single_variant_of_a_long_case_costs_nothing() -> None:
+    """Where there is no other variant, none is nearest."""
+    problem = problem_of(["a" * (MOST_EVENTS + 1)], [5], 5, "variants")
+    solution = Optimal().solve(OptimalParams(k=5, seconds=1), problem, Deadline())
+    assert solution.bound == check_solution(problem, solution) == 0
 
 
 def test_shares_end_no_later_than_the_whole() -> None:

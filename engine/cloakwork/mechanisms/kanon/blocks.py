@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 
 from cloakwork.base.arrays import Floats, Ints, begins_of
+from cloakwork.log.sequences import MOST_EVENTS
 from cloakwork.mechanisms.kanon.deadline import NO_LIMIT, Deadline, RateLimitedProgress
 from cloakwork.mechanisms.kanon.problem import Assignment, KAnonymityProblem, Solution
 from cloakwork.mechanisms.kanon.whole_variants import MoveCosts, climb_hill
@@ -495,8 +496,10 @@ class _BlockSearch:
         for block in blocks:
             if not self._may_go_on():
                 return False
+            is_short = all(len(problem.texts[row]) <= MOST_EVENTS for row in block)
             # A class may gather on a variant whose own cases are in a class elsewhere.
-            if len(block) <= 2 * size and np.isin(self.target[block], block).all():
+            is_whole = len(block) <= 2 * size and np.isin(self.target[block], block).all()
+            if is_short and is_whole:
                 self.work_left -= _PAIRS_OF_A_CLIMB * len(block) ** 2
                 costs = MoveCosts.of(problem.restricted_to(block), "kanon/optimal")
                 start = np.searchsorted(block, self.target[block])

@@ -28,6 +28,11 @@ Whatever was found is rounded to a grid, and the bound is computed from the roun
 pairs in int64: it holds whatever went wrong before. The same sums bound the cost of any answer that
 opens a given variant or moves one given variant to another. What cannot be in an answer better than
 the best one known is left out of the integer program.
+
+Where not all pairs are known, nor any prices, every distance from i to another variant is replaced
+by b_i, the least of them (``bound_from_nearest``): an answer costs no less than it would by these.
+With one price T of mass for all, and p_i = n_i b_i - w_i T, a pair of two variants has the reduced
+cost w_i (T - t_j), which is never below 0 for t_j <= T: only what stays on its own variant counts.
 """
 
 from collections.abc import Callable, Iterator
@@ -44,6 +49,9 @@ from cloakwork.mechanisms.kanon.problem import KAnonymityProblem, longest_prefix
 
 _CELLS_AT_ONCE: Final = 1 << 22
 """Most pairs of variants whose costs are in memory together."""
+
+_PRICES_TRIED: Final = 24
+"""Of mass, where one holds for all variants."""
 
 _SMALLEST_POOL: Final = 120
 _ROUNDS: Final = 200
@@ -183,6 +191,43 @@ def choose_open_variants(
         with_mass,
         without_mass,
     )
+
+
+def least_to_another(distance: NDArray[Any]) -> Ints:
+    """How far each of some variants (rows) is from another one of all (columns) at least: int64,
+    shape (rows,); 0 where there is no other.
+    """
+    # The least of all is that of each variant to itself.
+    second = min(1, distance.shape[1] - 1)
+    return np.partition(distance, second, axis=1)[:, second].astype(np.int64)
+
+
+def bound_from_nearest(
+    problem: KAnonymityProblem,
+    constraints: CoverConstraints,
+    nearest: Ints,
+    deadline: Deadline,
+) -> int:
+    """What any answer costs at least, in edits, by the best of some prices of mass.
+
+    ``nearest``: int64, shape (variants,); how far each is from any other one at least.
+    """
+    k, mass, placed = problem.k, problem.mass, constraints.must_be_placed
+    # All costs in k-ths of an edit, so that they are whole numbers.
+    moved = k * problem.cases * nearest
+    best = 0
+    largest = float(moved.max(initial=k)) / k
+    for price in np.unique(np.geomspace(1, largest, _PRICES_TRIED).astype(np.int64)):
+        duals = np.where(placed, moved - price * mass, 0)
+        # What stays where it is pays its dual back: with the price of mass, or without.
+        without_mass = np.minimum(-duals, 0)
+        with_mass = np.where(placed, np.maximum(k * price - moved, without_mass), 0)
+        chosen = choose_open_variants(constraints, with_mass, without_mass)
+        # Rounded up, since answers cost whole edits.
+        best = max(best, -int(-(duals.sum() + chosen.total) // k))
+        if deadline.is_over:
+            break
+    return best
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,14 +27,12 @@ from cloakwork.mechanisms.kanon.integer_program import (
     class_matrix,
     improve_by_neighbourhoods,
 )
-from cloakwork.mechanisms.kanon.long_tail import (
-    certify_near_bound,
-    compares_all_pairs,
-    solve_long_tail,
-)
+from cloakwork.mechanisms.kanon.long_tail import compares_all_pairs, solve_long_tail
 from cloakwork.mechanisms.kanon.lower_bound import (
     CertifiedBound,
     CoverConstraints,
+    bound_from_nearest,
+    least_to_another,
     subgradient_ascent,
 )
 from cloakwork.mechanisms.kanon.problem import (
@@ -214,13 +212,9 @@ class _OptimalSearch:
         self.integer_bound = self._raise_bound(certificate.value)
         if not self.bound:
             # Prices take many steps to say anything: what no step is needed for says more.
-            near = certify_near_bound(
-                problem,
-                0,
-                deadline,
-                split_cases=params.split_cases,
-            )
-            self.integer_bound = self._raise_bound(near.value)
+            nearest = least_to_another(self.move_costs.distance)
+            nearby = bound_from_nearest(problem, certificate.constraints, nearest, deadline)
+            self.integer_bound = self._raise_bound(nearby)
         # Where the relaxed problem sends variants is seldom an answer, and a good start for one.
         try:
             share = deadline.share(_SHARE_FOR_GREEDY)
