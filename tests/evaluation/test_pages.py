@@ -1,9 +1,7 @@
 """Pages and drawings of what evaluation finds."""
 
-import math
 import re
 from html.parser import HTMLParser
-from xml.etree import ElementTree
 
 import pytest
 
@@ -15,13 +13,16 @@ from cloakwork.evaluation.compare import (
     SettingFigures,
 )
 from cloakwork.evaluation.risk_figures import (
+    Attack,
     ClaimedBound,
     MembershipFigures,
     MembershipGroup,
+    RecognisedMembers,
+    RiskReport,
     Share,
 )
-from cloakwork.report.comparison import comparison_html, picture
-from cloakwork.report.risk import membership_svg
+from cloakwork.report.comparison import comparison_html
+from cloakwork.report.risk import risk_page
 
 HOSTILE = "<script>alert(1)</script>\"'><svg onload=x>"
 
@@ -69,7 +70,7 @@ def test_names_from_outside_are_text() -> None:
     )
     tags = Tags(page)
     assert "script" not in tags.names
-    assert tags.names.count("svg") == 1
+    assert tags.names.count("svg") == 2
     assert not any(name.startswith("on") for name in tags.attributes)
     assert page.count("&lt;script&gt;alert(1)") >= 8
     assert "http" not in re.sub(r"http-equiv", "", page)
@@ -81,53 +82,60 @@ def test_only_figures_of_the_log_are_marked_as_internal() -> None:
     assert "INTERNAL" not in comparison_html(comparison(row(0.5), internal=False), "log")
 
 
+def bars(page: str) -> list[tuple[str, float]]:
+    """What each bar of a page is called, and how many pixels wide it is."""
+    found = re.findall(r'aria-label="([^"]*)">.*?class="share"[^>]*?width="([0-9.]+)"', page, re.S)
+    return [(name, float(width)) for name, width in found]
+
+
 def test_bars_are_as_long_as_the_figures() -> None:
     """Twice the similarity, twice the bar; an attack of 1 in 4 is twice as long as 1 in 8."""
     bounds = [AttackBound(kind="guess", attack="a", most=most) for most in (0.25, 0.125)]
     refused = ComparedSetting(policy="p 1.0.0", policy_digest="0", values={}, refused="no")
-    found = picture(
-        comparison(row(0.8, bounds=(bounds[0],)), refused, row(0.4, bounds=(bounds[1],)))
+    page = comparison_html(
+        comparison(row(0.8, bounds=(bounds[0],)), refused, row(0.4, bounds=(bounds[1],))), "log"
     )
-    first, second = found.rows
-    assert first.kept_width == 2 * second.kept_width
-    assert first.attack_width == 2 * second.attack_width
-    assert (first.attack, second.attack) == ("1 in 4", "1 in 8")
-    assert first.low_x < found.kept_x + first.kept_width < first.high_x
-    assert first.high_x <= found.kept_end
-    assert "attack 1 in 4, activities 0.80" in found.says
+    assert bars(page) == [
+        ("attack: 1 in 4", 60.0),
+        ("activities: 0.80", 192.0),
+        ("attack: 1 in 8", 30.0),
+        ("activities: 0.40", 96.0),
+    ]
 
 
-SHARE = Share(share=0.5, low=0.4, high=0.6)
-GROUP = MembershipGroup(
-    name="all", targets=7, area=SHARE, levels=(), curve=((0.0, 0.0), (0.01, 0.1), (1.0, 1.0))
-)
+SHARE = Share(share=0.01, low=0.005, high=0.02)
+LEVEL = RecognisedMembers(at_most=0.01, false_positives=SHARE, true_positives=SHARE)
 
 
-def figures(claimed: ClaimedBound | None) -> MembershipFigures:
-    """A mechanism whose name is hostile."""
-    return MembershipFigures(
-        mechanism="<b>'&",
+@pytest.mark.parametrize("claimed", [None, ClaimedBound(epsilon=1.0, basis="published")])
+def test_members_recognised_stand_beside_what_the_claim_allows(
+    claimed: ClaimedBound | None,
+) -> None:
+    """A row for each share of false alarms; names are escaped."""
+    group = MembershipGroup(name="all", targets=7, area=SHARE, levels=(LEVEL,), curve=())
+    members = MembershipFigures(
+        mechanism=HOSTILE,
         runs=20,
         judged=10,
         targets=7,
         claimed=claimed,
         epsilon_at_least=0.0,
-        groups=(GROUP,),
+        groups=(group,),
     )
-
-
-@pytest.mark.parametrize("claimed", [None, ClaimedBound(epsilon=1.0, basis="published")])
-def test_a_line_for_each_group_and_one_for_the_claim(claimed: ClaimedBound | None) -> None:
-    """Names are escaped, and nothing lies outside of the picture."""
-    drawing = ElementTree.fromstring(membership_svg(figures(claimed)))
-    words = "".join(drawing.itertext())
-    assert "<b>'&" in words
-    assert ("most at epsilon 1, delta 0 (as published)" in words) == (claimed is not None)
-    dashed = [each for each in drawing.iter() if each.get("stroke-dasharray")]
-    assert len(dashed) == (2 if claimed else 0)
-    for path in drawing.iter("{http://www.w3.org/2000/svg}path"):
-        for place in path.get("d", "").replace("M", "L").split("L"):
-            for number in place.split():
-                if number.replace(".", "").isdigit():
-                    assert math.isfinite(float(number))
-                    assert 0 <= float(number) <= 800
+    found = RiskReport(
+        internal="internal",
+        cases=7,
+        released_cases=None,
+        targets=7,
+        seed=1,
+        attacks=(Attack(name="linking/sequence", knows="its sequence", before=SHARE),),
+        membership=members,
+        notes=(),
+    )
+    page = risk_page(found)
+    assert "script" not in Tags(page).names
+    assert "all targets (7)" in page
+    assert ("epsilon 1, delta 0 (as published)" in page) == (claimed is not None)
+    # e^1 times a share of 1 %.
+    assert ('<td class="number">2.7%</td>' in page) == (claimed is not None)
+    assert bars(page) == [("before: 1.0% (0.5% to 2.0%)", 2.4)]

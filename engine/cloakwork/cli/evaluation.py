@@ -395,7 +395,6 @@ def _options(pairs: tuple[str, ...]) -> dict[str, Any]:
     help="The largest share of cases that may be found, such as .09: what finds more is marked; by "
     "default assume.risk_threshold of the policy.",
 )
-@click.option("--plot", type=PATH, help="Draw that attack beside the claim here (SVG).")
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
 @click.option("--html", type=PATH, help="Write all attacks, with drawings, to this file.")
 @click.option("--all", "show_all", is_flag=True, help="Show every attack.")
@@ -413,7 +412,6 @@ def risk(
     membership: int | None,
     employees: str | None,
     threshold: float | None,
-    plot: Path | None,
     seed: int,
     html: Path | None,
     show_all: bool,
@@ -431,19 +429,16 @@ def risk(
     # Options that need another one are refused before anything is read.
     if other is not None and release is None:
         raise click.UsageError("--other names a second release: name the first, RELEASE, too")
-    if plot is not None and membership is None:
-        raise click.UsageError("--plot draws an attack on membership: add --membership RUNS")
     require_source_first(original, release)
     require_log(original)
     mapping = column_mapping(columns, original)
     from cloakwork.api import risk as assess
     from cloakwork.report.render import check_file, write_file
-    from cloakwork.report.risk import membership_svg, risk_page, risk_screen
+    from cloakwork.report.risk import risk_page, risk_screen
 
-    # Files that cannot be written are told before the attacks begin.
-    for file in (html, plot):
-        if file is not None:
-            check_file(file)
+    # A page that cannot be written is told before the attacks begin.
+    if html is not None:
+        check_file(html)
     with progress_of(quiet=quiet) as reporter:
         found = assess(
             original,
@@ -461,10 +456,8 @@ def risk(
             reporter=reporter,
         )
     if html is not None:
-        # Figures of the raw log: page and drawing are readable by their owner alone.
+        # Figures of the raw log: the page is readable by its owner alone.
         write_file(html, risk_page(found).encode(), private=True)
-    if plot is not None and found.membership is not None:
-        write_file(plot, membership_svg(found.membership).encode(), private=True)
     if as_json:
         click.echo(found.model_dump_json(indent=2))
     else:

@@ -6,7 +6,6 @@ from itertools import chain
 from math import hypot
 from textwrap import wrap
 from typing import Final, Literal
-from xml.sax.saxutils import escape
 
 from cloakwork.evaluation.control_flow import FlowGraph
 from cloakwork.evaluation.times import ShareCurve
@@ -14,17 +13,6 @@ from cloakwork.evaluation.times import ShareCurve
 _WIDTH: Final = 360
 _BASE: Final = 100
 _HEIGHT: Final = _BASE + 24
-
-INK, GRID = "#1d2733", "#dbe2e9"
-DASHED: Final = "stroke-dasharray='5 4'"
-
-
-def svg_text(
-    x: float | str, y: float | str, words: str, attributes: str = "", colour: str = INK
-) -> str:
-    """Words in a drawing that stands alone; ``attributes`` end in a blank."""
-    sans = "font-family='system-ui, sans-serif' font-size='13'"
-    return f"<text x='{x}' y='{y}' {sans} {attributes}fill='{colour}'>{escape(words)}</text>"
 
 
 @dataclass(frozen=True, slots=True)

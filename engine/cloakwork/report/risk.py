@@ -1,23 +1,18 @@
-"""What attacks and audits found: as screens, as a page, as drawings (plain SVG), and as the
-document that a report takes in.
+"""What attacks and audits found: as screens, as a page, and as the document that a report takes
+in.
 """
 
-import math
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
-from xml.sax.saxutils import escape
 
-import numpy as np
 from pydantic import ValidationError
 
 from cloakwork.base.errors import OutputError
 from cloakwork.base.text import first_fault
 from cloakwork.evaluation.pairs import PairAudit
-from cloakwork.evaluation.risk_figures import Attack, MembershipFigures, RiskReport, Share
-from cloakwork.report.drawings import DASHED, GRID, INK, svg_text
+from cloakwork.evaluation.risk_figures import Attack, RiskReport
 from cloakwork.report.html import page
 from cloakwork.report.ledger_text import fields_json
 from cloakwork.report.model import Audience, Format
@@ -134,9 +129,6 @@ def _remarks(found: RiskReport) -> Iterator[str]:
 # --- the page
 
 
-_BAR: Final = 240
-"""Pixels of a share of 1."""
-
 _HEADINGS: Final = {
     "linking": "Is the case found? The best guess of somebody who knows",
     "unusual": "The same of the 5 % most unusual cases, whose sequences are the least likely",
@@ -148,39 +140,12 @@ _HEADINGS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class DrawnShare:
-    """A share as a bar, and its bounds as a line: pixels from the left, and words."""
-
-    share: float
-    low: float
-    high: float
-    words: str
-
-
-@dataclass(frozen=True, slots=True)
-class DrawnAttack:
-    """One row of a table; None where there is no figure."""
-
-    attack: Attack
-    before: DrawnShare | None
-    after: DrawnShare | None
-
-
 def risk_page(report: RiskReport) -> str:
     """The page as HTML; what comes from the logs is escaped by the template."""
-    from markupsafe import Markup
-
-    kinds: dict[str, list[DrawnAttack]] = {}
+    kinds: dict[str, list[Attack]] = {}
     for attack in report.attacks:
         # The first part of an attack's name is its kind.
-        kind = attack.name.partition("/")[0]
-        row = DrawnAttack(attack, _drawn_share(attack.before), _drawn_share(attack.after))
-        kinds.setdefault(kind, []).append(row)
-    drawing = None
-    if report.membership is not None:
-        # The drawing escapes what it is given.
-        drawing = Markup(membership_svg(report.membership))  # noqa: S704
+        kinds.setdefault(attack.name.partition("/")[0], []).append(attack)
     return page(
         "risk.html",
         report=report,
@@ -191,103 +156,7 @@ def risk_page(report: RiskReport) -> str:
             if kind in kinds
         ],
         groups=[each for each in report.attacks if each.groups_before is not None],
-        width=_BAR,
-        drawing=drawing,
     )
-
-
-def _drawn_share(share: Share | None) -> DrawnShare | None:
-    if share is None:
-        return None
-    middle, low, high = (round(_BAR * each, 1) for each in (share.share, share.low, share.high))
-    return DrawnShare(middle, low, high, str(share))
-
-
-# --- the drawing of an attack on membership
-
-
-_LEFT, _TOP, _SIDE, _RIGHT = 70, 50, 380, 330
-_WIDTH, _HEIGHT = _LEFT + _SIDE + _RIGHT, _TOP + _SIDE + 60
-_LEAST: Final = 1e-3
-"""Where both axes begin; they are logarithmic, since few false alarms are what tells."""
-
-_COLOURS: Final = {"all": "#17507a", "alone": "#9a3412"}
-
-
-def membership_svg(found: MembershipFigures) -> str:
-    """Members recognised against false alarms: a line for each group of targets, one for guessing,
-    and, dashed, the most that the claim allows to any attack.
-    """
-    title = f"{found.mechanism}: members recognised"
-    # The attribute stands in single quotes here, which escape leaves as they are.
-    quoted = escape(title, {"'": "&apos;"})
-    view = f"viewBox='0 0 {_WIDTH} {_HEIGHT}' width='{_WIDTH}' height='{_HEIGHT}'"
-    lines = [
-        f"<svg xmlns='http://www.w3.org/2000/svg' {view} role='img' aria-label='{quoted}'>",
-        f"<rect width='{_WIDTH}' height='{_HEIGHT}' fill='#fff'/>",
-        _text(_LEFT, 28, title, "font-weight='600' "),
-        *_axes(),
-    ]
-    guessing = f"stroke='{INK}' stroke-width='.7'"
-    lines.append(_line(((_LEAST, _LEAST), (1.0, 1.0)), guessing))
-    legend = [("guessing", guessing)]
-    if found.claimed is not None:
-        # Even steps on a logarithmic axis, so that the limit is drawn smoothly.
-        limit = [(each, found.claimed.limit(each)) for each in np.geomspace(_LEAST, 1, 120)]
-        style = f"stroke='{INK}' stroke-width='1.5' {DASHED}"
-        lines.append(_line(limit, style))
-        published = " (as published)" if found.claimed.basis == "published" else ""
-        bound = f"most at epsilon {found.claimed.epsilon:g}, delta {found.claimed.delta:g}"
-        legend.append((bound + published, style))
-    for group in found.groups:
-        style = f"stroke='{_COLOURS[group.name]}' stroke-width='2'"
-        lines.append(_line(group.curve, style))
-        legend.append((f"{group.in_words} ({group.targets:,})", style))
-    beside = _LEFT + _SIDE + 20
-    for row, (words, style) in enumerate(legend):
-        y = _TOP + 16 + 26 * row
-        lines.append(f"<path d='M{beside} {y}h26' fill='none' {style}/>")
-        lines.append(_text(beside + 34, y + 4, words))
-    return "\n".join([*lines, "</svg>\n"])
-
-
-def _axes() -> list[str]:
-    bottom, right = _TOP + _SIDE, _LEFT + _SIDE
-    lines = []
-    for power in range(round(math.log10(_LEAST)), 1):
-        x, y = _place(10.0**power, 10.0**power)
-        # As many decimals as the power needs: 0.1%, 1%, 10%.
-        words = f"{10.0**power:.{max(0, -power - 2)}%}"
-        lines += [
-            f"<path d='M{x} {_TOP}V{bottom}M{_LEFT} {y}H{right}' stroke='{GRID}'/>",
-            _text(x, bottom + 20, words, "text-anchor='middle' "),
-            _text(_LEFT - 8, y + 4, words, "text-anchor='end' "),
-        ]
-    below = "false alarms: cases that were not in the log, taken for members"
-    middle = _TOP + _SIDE / 2
-    turned = f"text-anchor='middle' transform='rotate(-90 18 {middle:g})' "
-    return [
-        *lines,
-        _text(_LEFT, bottom + 44, below),
-        _text(18, middle, "members recognised", turned),
-    ]
-
-
-def _line(points: Iterable[tuple[float, float]], style: str) -> str:
-    places = [_place(x, y) for x, y in points]
-    path = "L".join(f"{x} {y}" for x, y in places)
-    return f"<path d='M{path}' fill='none' {style}/>"
-
-
-def _place(false: float, true: float) -> tuple[float, float]:
-    """Pixels from the left and from above; what lies below the axes is drawn at their edge."""
-    span = -math.log10(_LEAST)
-    x, y = (1 + math.log10(min(1.0, max(_LEAST, each))) / span for each in (false, true))
-    return round(_LEFT + _SIDE * x, 1), round(_TOP + _SIDE * (1 - y), 1)
-
-
-def _text(x: float, y: float, words: str, attributes: str = "") -> str:
-    return svg_text(f"{x:g}", f"{y:g}", words, attributes)
 
 
 # --- the document
