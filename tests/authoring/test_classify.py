@@ -13,7 +13,6 @@ from authoring.sample_logs import NATURES, rich_log
 from cloakwork.authoring.attributes import (
     FEW_CASES,
     Figures,
-    Proposal,
     classify,
     figures_of,
     looks_like_a_person,
@@ -175,13 +174,6 @@ def test_reasons_hold_no_value_and_no_figure():
 def test_an_empty_log_is_classified():
     """No case, no attribute."""
     assert figures_of(EventLog.empty()) == ()
-
-
-def test_an_author_may_say_otherwise():
-    """The role decides what becomes of it."""
-    changed: Proposal = PROPOSALS["kind"].with_role("identifier")
-    assert changed.role == "identifier" and not changed.may_be_released
-    assert PROPOSALS["case:code"].with_role("insensitive").may_be_released
 
 
 WHO_IT_WAS = {

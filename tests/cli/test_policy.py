@@ -358,12 +358,6 @@ def test_the_next_command_names_the_columns_too(cloakwork, tmp_path):
     assert cloakwork(*shlex.split(line)[1:]).code == 0
 
 
-def test_ask_needs_a_terminal(cloakwork, tmp_path):
-    """Else it would wait for nobody."""
-    said = cloakwork("policy", "suggest", "--quick", LOG, "--ask", "--out", tmp_path / "p.yaml")
-    assert said.code == 2 and "needs a terminal" in said.err
-
-
 def test_a_column_without_a_log_is_refused(cloakwork):
     """It would change nothing."""
     said = cloakwork("policy", "lint", "kanon-control-flow", "--column", "concept:name=step")

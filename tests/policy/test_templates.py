@@ -79,6 +79,8 @@ def test_init_takes_a_template(cloakwork: Callable[..., Said], tmp_path: Path) -
     assert "metadata.owner" not in refused.err and "metadata.purpose" in refused.err
     wrong = cloakwork("policy", "init", "--template", "banc", "--out", tmp_path / "p.yaml")
     assert wrong.code == 2 and "did you mean 'bank'" in wrong.err
+    both = cloakwork("policy", "init", "--from", "dp-control-flow", "--template", "bank")
+    assert both.code == 2 and "name one of them" in both.err
 
 
 def test_init_borrows_no_dataset(cloakwork: Callable[..., Said], tmp_path: Path) -> None:
@@ -88,20 +90,3 @@ def test_init_borrows_no_dataset(cloakwork: Callable[..., Said], tmp_path: Path)
     text = out.read_text("utf-8")
     assert not re.search(r"(?m)^  (owner|dataset|purpose|legalBasis): .*(hospital|GDPR)", text)
     assert cloakwork("policy", "validate", out).code == 3
-
-
-def test_init_for_a_log_is_what_suggest_writes(
-    cloakwork: Callable[..., Said], tmp_path: Path
-) -> None:
-    """With questions in place of the names of file and user."""
-    log, out = tmp_path / "log.csv", tmp_path / "mine.yaml"
-    log.write_text("case_id,activity,timestamp\n1,a,2024-01-01 10:00:00\n", "utf-8")
-    options = ("--dataset", "d", "--owner", "o", "--purpose", "a study", "--out", out)
-    said = cloakwork("policy", "init", "--log", log, *options)
-    assert said.code == 0, said.err
-    assert cloakwork("policy", "validate", out).code == 0
-    cloakwork("policy", "init", "--log", log, "--force", "--out", out)
-    refused = cloakwork("policy", "validate", out)
-    assert refused.err.count(STILL_OPEN) == 3
-    both = cloakwork("policy", "init", "--log", log, "--template", "bank", "--out", out)
-    assert both.code == 2 and "name one of them" in both.err

@@ -6,7 +6,7 @@ log. No value of the log stands in them, nor in a reason.
 
 import re
 import unicodedata
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
@@ -353,13 +353,6 @@ Nature = Literal[
     "other",
 ]
 
-_NATURE_OF: Final[dict[Role, Nature]] = {
-    "identifier": "identifier",
-    "quasi-identifier": "quasi-identifier",
-    "sensitive": "sensitive",
-    "insensitive": "other",
-}
-
 MOSTLY_ALONE: Final = 0.5
 """Share of the cases with a value that no other case has, from which on values identify cases."""
 
@@ -397,10 +390,6 @@ class Proposal:
     def name(self) -> str:
         """The attribute."""
         return self.figures.name
-
-    def with_role(self, role: Role) -> "Proposal":
-        """What the author of a policy says that it is."""
-        return replace(self, nature=_NATURE_OF[role], role=role, reason="was said to be so")
 
     @property
     def may_be_released(self) -> bool:

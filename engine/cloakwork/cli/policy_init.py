@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
         Times,
     )
     from cloakwork.evaluation.rehearsal import RehearsedForm
-    from cloakwork.policy.model import Role
 
 STARTER: Final = "kanon-dp-timestamps"
 
@@ -61,30 +60,26 @@ _ROLES: Final = ("identifier", "quasi-identifier", "sensitive", "insensitive")
     "--from", "name", metavar="NAME", help=f"Shipped policy to begin with (else {STARTER})."
 )
 @click.option("--template", metavar="NAME", help="Template of a sector to begin with.")
-@click.option("--log", type=PATH, help="Log to propose a policy for.")
 @click.option("--list", "list_them", is_flag=True, help="List templates and shipped policies.")
 @click.option("--dataset", help="Which dataset it is about.")
 @click.option("--owner", help="Who answers for it.")
 @click.option("--purpose", help="What the release is for.")
-@column_option
 @click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
 def init(
     out: Path,
     name: str | None,
     template: str | None,
-    log: Path | None,
     list_them: bool,
     dataset: str | None,
     owner: str | None,
     purpose: str | None,
-    columns: tuple[str, ...],
     force: bool,
 ) -> None:
     """Write a policy to begin with, which says line by line what it means.
 
-    It begins with a shipped policy, with the template of a sector, or with what a log holds (as
-    'cloakwork policy suggest' does, with its usual options). What only its author can say is a
-    question in <...>, and 'cloakwork policy validate' refuses the file until it is answered.
+    It begins with a shipped policy, or with the template of a sector; 'cloakwork policy suggest'
+    begins with a log. What only its author can say is a question in <...>, and 'cloakwork policy
+    validate' refuses the file until it is answered.
     """
     from cloakwork.authoring.sources import (
         SCHEMA_FILE,
@@ -92,9 +87,7 @@ def init(
         sectors,
         shipped_policy,
         template_policy,
-        with_questions,
     )
-    from cloakwork.authoring.suggestion import SuggestionRequest
     from cloakwork.plan.policies import load_shipped
     from cloakwork.policy.load import list_policies, list_templates
 
@@ -104,26 +97,9 @@ def init(
             click.secho(title, bold=True)
             print_names(rows, indent=2)
         return
-    # Three beginnings exclude one another.
-    begun_with = [option for option in (name, template, log) if option is not None]
-    if len(begun_with) > 1:
-        raise click.UsageError("--from, --template and --log: name one of them")
+    if name is not None and template is not None:
+        raise click.UsageError("--from and --template: name one of them")
     header = {"dataset": dataset, "owner": owner, "purpose": purpose}
-    if log is not None:
-        require_log(log)
-        request = SuggestionRequest(
-            log=log,
-            out=out,
-            # What the author leaves open becomes a question, as in a template.
-            header=with_questions(header),
-            columns=column_mapping(columns, log),
-        )
-        found = _suggestion(request, quiet=False)
-        write_new(out, found.text, force=force)
-        _show(found, log, out)
-        return
-    if columns:
-        raise click.UsageError("--column is about a log; name one with --log")
     if template is not None:
         _require_known(template, list_templates(), "--template")
         source, text = f"the template {template}", template_policy(template, out, header)
@@ -183,7 +159,6 @@ def _print_paragraph(text: str) -> None:
     show_default=True,
     help="How times are released: drawn anew through noise, each noised by itself, or not.",
 )
-@click.option("--no-times", is_flag=True, help="The same as --times none.")
 @click.option(
     "--take",
     type=click.Choice(FORMS),
@@ -198,7 +173,6 @@ def _print_paragraph(text: str) -> None:
 @click.option("--quick", is_flag=True, help="Do not try the forms on the log.")
 @click.option("--yes", is_flag=True, help="Take the defaults; do not ask at a terminal.")
 @click.option("--answers", type=PATH, help="YAML: the answers, in place of questions.")
-@click.option("--ask", is_flag=True, help="Ask for each of these, and about each attribute.")
 @click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
 @column_option
 @click.option(
@@ -225,13 +199,11 @@ def suggest(
     owner: str | None,
     purpose: str | None,
     times: "Times",
-    no_times: bool,
     take: str | None,
     confirm: str | None,
     quick: bool,
     yes: bool,
     answers: Path | None,
-    ask: bool,
     force: bool,
     columns: tuple[str, ...],
     input_: tuple[str, ...],
@@ -258,17 +230,13 @@ def suggest(
     from cloakwork.plan.policies import parse_policy
 
     require_log(log)
-    if ask and as_json:
-        raise click.UsageError("--ask and --json do not go together")
-    if ask and not sys.stdin.isatty():
-        raise click.UsageError("--ask needs a terminal to ask in")
     request = SuggestionRequest(
         log=log,
         out=out,
         header={"dataset": dataset, "owner": owner, "purpose": purpose},
         audience=audience,
         goal=goal,
-        times="none" if no_times else times,
+        times=times,
         columns=column_mapping(columns, log),
         said=_said_of_input(input_),
         unit=unit,
@@ -278,9 +246,9 @@ def suggest(
         request = with_answers(request, answers)
     elif asks:
         request = _answered_in_terminal(request)
-    found = _suggestion(request, quiet=quiet or as_json)
-    if ask:
-        found = _asked_in_terminal(found)
+    with progress_of(quiet=quiet or as_json) as reporter:
+        reporter(f"reading {log}")
+        found = request.suggestion(reporter)
     proposed, found = found, replace(found, confirmed_by=confirm)
     if take is not None and take != found.form:
         found = found.taking(take)
@@ -305,13 +273,6 @@ def suggest(
         print_json(_as_document(found, out) | {"forms": [_form_json(each) for each in forms]})
     else:
         _show(found, log, out)
-
-
-def _suggestion(request: "SuggestionRequest", *, quiet: bool) -> "Suggestion":
-    """The policy that is proposed."""
-    with progress_of(quiet=quiet) as reporter:
-        reporter(f"reading {request.log}")
-        return request.suggestion(reporter)
 
 
 def _said_of_input(pairs: tuple[str, ...]) -> dict[str, str]:
@@ -355,23 +316,6 @@ def _answered_in_terminal(request: "SuggestionRequest") -> "SuggestionRequest":
             question, default=defaults[name], type=choice, show_default=shown, show_choices=False
         )
     return asked_request(request, answers, base=Path(), label="public")
-
-
-def _asked_in_terminal(found: "Suggestion") -> "Suggestion":
-    header = replace(
-        found.header,
-        dataset=click.prompt("Dataset", default=found.header.dataset),
-        owner=click.prompt("Who answers for the policy", default=found.header.owner),
-        purpose=click.prompt("What is the release for", default=found.header.purpose),
-    )
-    proposals = []
-    for proposal in found.proposals:
-        question = f"{printable(proposal.name)} ({proposal.reason})"
-        role = click.prompt(question, default=str(proposal.role), type=click.Choice(_ROLES))
-        # A role that is confirmed keeps the reason for which it was proposed.
-        is_other = role != proposal.role
-        proposals.append(proposal.with_role(cast("Role", role)) if is_other else proposal)
-    return replace(found, header=header, proposals=tuple(proposals))
 
 
 def _require_affordable(form: str, fault: str | None, forms: "Iterable[RehearsedForm]") -> None:

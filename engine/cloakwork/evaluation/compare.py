@@ -39,20 +39,21 @@ from cloakwork.evaluation.control_flow import histogram, relative_log_similarity
 from cloakwork.evaluation.risk_figures import Share
 from cloakwork.evaluation.stand_in import StandInFacts, stand_in_facts
 from cloakwork.evaluation.sweeping import PolicySetting, Values, read_sweep, settings_of, sweep_of
-from cloakwork.evaluation.times import TimeUtility, compare_times_of_batches, rewrites_only_times
+from cloakwork.evaluation.times import rewrites_only_times
 from cloakwork.evaluation.utility import MOST_PAIRS, whole_log_utility
+from cloakwork.evaluation.whole_log import Timed, duration_distance
 from cloakwork.guarantees import ConfidenceBound, Guarantee
 from cloakwork.ledger.ledger import Ledger
-from cloakwork.log.eventlog import TIME_TYPE, TIMESTAMP, EventLog, LogHandle
+from cloakwork.log.eventlog import TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.mechanisms.profile import Profile
 from cloakwork.noise import reproducible
 from cloakwork.plan.budget import reservation_request
-from cloakwork.plan.model import Plan, Step
+from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
 from cloakwork.policy.load import digest
 from cloakwork.policy.model import Policy, describe_version
 from cloakwork.run.reading import log_in_memory, read_under
-from cloakwork.run.run import Observer, Run
+from cloakwork.run.run import Run
 from cloakwork.run.search_cache import SearchCache
 
 SourceKind = Literal["log", "log-with-invented-times", "stand-in"]
@@ -436,17 +437,6 @@ def _refusal(error: CloakworkError) -> str:
     return f"{error.causes[0]}" + (f" (and {more} more)" if more else "")
 
 
-@dataclass(slots=True)
-class _SeesTimes(Observer):
-    """Compares times where a step changes nothing else."""
-
-    found: TimeUtility | None = None
-
-    def stepped(self, step: Step, before: LogHandle, after: LogHandle) -> None:
-        if rewrites_only_times(step):
-            self.found = compare_times_of_batches(before, after)
-
-
 MOST_SOUGHT: Final = 300
 """Cases of a run, at random, that somebody looks for in it."""
 
@@ -469,20 +459,9 @@ def tried_once(
     figures by the names of ``SettingFigures``; None where there is nothing to compare. Nothing is
     released, and no ledger charged. Raises as ``trial`` does.
     """
-    seen = _SeesTimes()
-    run = Run(
-        plan=plan,
-        noise=reproducible(seed),
-        observers=(seen,),
-        searches=searches,
-    )
+    run = Run(plan=plan, noise=reproducible(seed), searches=searches)
     source, released = map(in_memory, run.trial(log))
-    figures = measured_figures(plan, source, released)
-    # No figure of the whole log: durations by the step that rewrote times alone.
-    times = seen.found
-    if figures["durations"] is None and times is not None and times.duration_source_mean:
-        figures["durations"] = (times.duration_distance or 0.0) / times.duration_source_mean
-    return source, released, figures
+    return source, released, measured_figures(plan, source, released)
 
 
 def measured_figures(plan: Plan, source: EventLog, released: EventLog) -> dict[str, float | None]:
@@ -499,6 +478,9 @@ def measured_figures(plan: Plan, source: EventLog, released: EventLog) -> dict[s
         durations, waits = found.case_durations, found.waiting_times
         distances = [each.distance for each in found.attributes]
         attributes = float(np.mean(distances)) if distances else None
+    # No figure of the whole log where a step rewrote times alone.
+    if durations is None and any(map(rewrites_only_times, plan.steps)):
+        durations = duration_distance(Timed(source).durations(), Timed(released).durations())
     return {
         "similarity": similarity,
         "cases": sum(after.values()) / cases if cases else None,

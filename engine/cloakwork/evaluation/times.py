@@ -8,16 +8,12 @@ correspond: before and after the step that rewrites times, which keeps events an
 from typing import Final
 
 import numpy as np
-import polars as pl
 
 from cloakwork.base.arrays import Floats, Ints, begins_of
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.base.quantities import Frozen, figure
 from cloakwork.log.eventlog import TIMESTAMP, EventLog, LogHandle, joined_batches
 from cloakwork.plan.model import Step
-
-MOST_PAIRS: Final = 10
-"""Directly-follows pairs that are shown, the most frequent first."""
 
 MOST_EVENTS: Final = 500_000
 """About how many events are compared: batches are read until there are so many."""
@@ -27,22 +23,6 @@ _MARKS: Final = ((1, "1 s"), (60, "1 min"), (3600, "1 h"), (86_400, "1 d"), (604
 _YEAR: Final = 365 * 86_400
 _CLASSES_OF_POWER: Final = 4
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-
-
-class PairTimes(Frozen):
-    """One activity directly followed by another: how often, and the hours between them before and
-    after.
-    """
-
-    first: str
-    second: str
-    times: int
-    source_median: float
-    released_median: float
-    source_mean: float
-    released_mean: float
-    source_zeros: float
-    released_zeros: float
 
 
 class TimeUtility(Frozen):
@@ -84,7 +64,6 @@ class TimeUtility(Frozen):
     zeros_released: float | None = figure(
         "Share of zero gaps released", "The closer to the source the better."
     )
-    pairs: tuple[PairTimes, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -144,8 +123,6 @@ def compare_times(before: EventLog, after: EventLog) -> TimeUtility:
     is_next = (np.diff(case) == 0) & (np.diff(known) == 1)
     follows = np.flatnonzero(is_next) + 1
     gaps, noised_gaps = (hours[follows] - hours[follows - 1] for hours in (raw, noised))
-    labels = before.activities.fill_null("").gather(known)
-    pairs = {"first": labels.gather(follows - 1), "second": labels.gather(follows)}
     return TimeUtility(
         events=len(raw),
         error_mean=float(error.mean()),
@@ -159,28 +136,7 @@ def compare_times(before: EventLog, after: EventLog) -> TimeUtility:
         gap_released_median=float(np.median(noised_gaps)) if len(gaps) else None,
         zeros_source=float((gaps == 0).mean()) if len(gaps) else None,
         zeros_released=float((noised_gaps == 0).mean()) if len(gaps) else None,
-        pairs=most_frequent_pairs(
-            pl.DataFrame({**pairs, "hours": gaps}), pl.DataFrame({**pairs, "hours": noised_gaps})
-        ),
     )
-
-
-def most_frequent_pairs(source: pl.DataFrame, released: pl.DataFrame) -> tuple[PairTimes, ...]:
-    """The source's most frequent directly-follows pairs that the release has too, and their gaps;
-    ``source``, ``released``: a row a gap, its activities (``first``, ``second``) and ``hours``.
-    """
-    before, after = (
-        gaps.group_by("first", "second").agg(
-            pl.len().alias("times"),
-            pl.col("hours").median().alias(f"{side}_median"),
-            pl.col("hours").mean().alias(f"{side}_mean"),
-            (pl.col("hours") == 0).mean().alias(f"{side}_zeros"),
-        )
-        for side, gaps in (("source", source), ("released", released))
-    )
-    both = before.join(after.drop("times"), on=["first", "second"])
-    top = both.sort(["times", "first", "second"], descending=[True, False, False]).head(MOST_PAIRS)
-    return tuple(PairTimes.model_validate(row) for row in top.to_dicts())
 
 
 class ShareCurve(Frozen):

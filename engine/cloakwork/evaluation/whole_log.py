@@ -11,7 +11,6 @@ from datetime import datetime
 from typing import Any, Final
 
 import numpy as np
-import polars as pl
 
 from cloakwork.base.arrays import Bools, Floats, Ints, begins_of
 from cloakwork.base.clocks import ahead_of_utc
@@ -27,13 +26,7 @@ from cloakwork.evaluation.distances import (
     wasserstein,
     weighted_mean,
 )
-from cloakwork.evaluation.times import (
-    PairTimes,
-    ShareCurve,
-    duration_curve,
-    most_frequent_pairs,
-    profile_curve,
-)
+from cloakwork.evaluation.times import ShareCurve, duration_curve, profile_curve
 from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIMESTAMP, EventLog
 
 MOST_TABLES: Final = 1_000
@@ -125,7 +118,6 @@ class WholeLogUtility(Frozen):
     attributes: tuple[AttributeDistance, ...] = ()
     at_activities: tuple[DistanceOfPair, ...] = ()
     pairs_of_attributes: tuple[DistanceOfPair, ...] = ()
-    pairs: tuple[PairTimes, ...] = ()
     curves: tuple[ShareCurve, ...] = ()
     notes: tuple[str, ...] = ()
     contradicted: tuple[str, ...] = ()
@@ -229,17 +221,15 @@ def _figures_of_times(
     clock: WeekClock,
 ) -> dict[str, Any]:
     codes, labels = joint_codes(source.labels, release.labels)
-    pairs, gaps = [], []
+    pairs, waits = [], []
     for side, code in zip((source, release), codes, strict=True):
         ends, seconds = side.gaps()
         # A pair of activities as one number.
         pairs.append(code[ends - 1] * len(labels) + code[ends])
-        frame = {"first": side.labels.gather(ends - 1), "second": side.labels.gather(ends)}
-        gaps.append(pl.DataFrame({**frame, "hours": seconds / 3600, "seconds": seconds}))
+        waits.append(np.log10(1 + seconds))
     # Waiting times as log10(1 + seconds), of the pairs that occur, which are numbered from 0.
     found, pair_of = np.unique(np.concatenate(pairs), return_inverse=True)
     before, after = np.split(pair_of, [len(pairs[0])])
-    waits = [np.log10(1 + side["seconds"].to_numpy()) for side in gaps]
     apart = wasserstein((before, waits[0]), (after, waits[1]), len(found))
     slots = [clock.slots_of(side.stamps) for side in (source, release)]
     profile = "hours_of_week" if clock.days_from is None else "weekdays"
@@ -249,7 +239,6 @@ def _figures_of_times(
         # The mean over the pairs that both logs have, weighted by the source's counts.
         "waiting_times": weighted_mean(apart, np.bincount(before, minlength=len(found))),
         profile: profile_distance(*slots),
-        "pairs": most_frequent_pairs(*gaps),
     }
 
 

@@ -107,8 +107,6 @@ def internal_html(
     ``others``: as ``other_unbounded_releases`` counts them. ``digests``: SHA-256 (hex) of the
     signed files by name, where they are known.
     """
-    utility = report.utility
-    measured = (utility.times, utility.whole_log) if utility else ()
     return page(
         "internal.html",
         report=report,
@@ -116,9 +114,7 @@ def internal_html(
         warnings=warning_lines(report.plan, others, which="other"),
         bars=[bar(spent) for spent in report.statement.budget],
         pipeline=pipeline(public_steps(report.plan)),
-        utility=lines(utility),
-        # Hours from one activity to the next: event by event where they correspond.
-        step_pairs=next((model.pairs for model in measured if model and model.pairs), ()),
+        utility=lines(report.utility),
     )
 
 
