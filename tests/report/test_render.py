@@ -16,8 +16,8 @@ from cloakwork.plan.model import UnprovenClaim
 from cloakwork.plan.sentences import reasons_in_words
 from cloakwork.publishing.from_plan import statement_of
 from cloakwork.publishing.publish import plan_bytes
-from cloakwork.report.html import bar, figure, pipeline
-from cloakwork.report.model import INTERNAL_BANNER, Audience, PublicStep
+from cloakwork.report.html import bar, figure
+from cloakwork.report.model import INTERNAL_BANNER, Audience
 from cloakwork.report.render import render
 from publishing.conftest import RAW_FIGURES, RAW_NAME, a_plan, a_policy
 
@@ -254,17 +254,6 @@ def test_budget_bars_compare_with_the_declared_total():
 def test_without_a_total_there_is_no_bar():
     plan = a_plan(policy=a_policy(budget={}))
     assert bar(statement_of(plan, "r", released=(), private=True).budget[0]).share is None
-
-
-@pytest.mark.parametrize("steps", [0, 2, 3, 7])
-def test_the_pipeline_drawing_holds_every_station(steps):
-    step = PublicStep(mechanism="kanon/pretsa", writes=("control-flow",), proof="proved", why="")
-    drawing = pipeline([step] * steps)
-    assert len(drawing.boxes) == steps + 2 and len(drawing.arrows) == steps + 1
-    assert all(
-        box.x + 190 <= drawing.width and box.y + 64 <= drawing.height for box in drawing.boxes
-    )
-    assert len({(box.x, box.y) for box in drawing.boxes}) == steps + 2
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,10 @@
 """Pages from templates: everything that they are given is escaped, and nothing may be missing."""
 
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from pydantic import JsonValue
@@ -16,7 +15,7 @@ from cloakwork.plan.sentences import proof_in_words, treatment_in_words
 from cloakwork.publishing.folder import log_path, names_of_log
 from cloakwork.publishing.statement import PublishedCost, SpentBudget
 from cloakwork.report.drawings import drawn, drawn_flows
-from cloakwork.report.model import InternalReport, PublicReport, PublicStep, public_steps
+from cloakwork.report.model import InternalReport, PublicReport, public_steps
 from cloakwork.report.texts import (
     guarantee_line,
     main_clause,
@@ -31,42 +30,12 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-_BOX_WIDTH, _BOX_HEIGHT, _GAP, _PER_ROW = 190, 64, 44, 4
 _CURRENCIES: Final = {
     "unit": "Differential privacy per protected unit",
     "metric": "Metric privacy per value",
     "local": "Local differential privacy per value",
     "none": "Differential privacy",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Box:
-    """One step of the pipeline drawing; ``x`` and ``y`` in pixels; ``kind`` is end, proved, kernel
-    or published.
-    """
-
-    x: int
-    y: int
-    title: str
-    below: str
-    kind: str
-
-    @property
-    def font_size(self) -> float:
-        """Pixels at which the title fits into the box."""
-        # About 21 letters fit into a box at 14 pixels.
-        return min(14.0, 14.0 * 21 / max(len(self.title), 1))
-
-
-@dataclass(frozen=True, slots=True)
-class Pipeline:
-    """The drawing of a release's steps, with its size in pixels; an arrow is path data of SVG."""
-
-    boxes: tuple[Box, ...]
-    arrows: tuple[str, ...]
-    width: int
-    height: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +64,6 @@ def public_html(report: PublicReport) -> str:
         "public.html",
         report=report,
         bars=[bar(spent) for spent in report.statement.budget],
-        pipeline=pipeline(report.steps),
     )
 
 
@@ -113,7 +81,7 @@ def internal_html(
         digests=digests or {},
         warnings=warning_lines(report.plan, others, which="other"),
         bars=[bar(spent) for spent in report.statement.budget],
-        pipeline=pipeline(public_steps(report.plan)),
+        steps=public_steps(report.plan),
         utility=lines(report.utility),
     )
 
@@ -138,37 +106,6 @@ def lines(utility: Utility | None) -> tuple[Line, ...]:
         for name, field in type(model).model_fields.items()
         if field.title and getattr(model, name) is not None
     )
-
-
-def pipeline(steps: Sequence[PublicStep]) -> Pipeline:
-    """Lay out source log, steps and release in rows."""
-    boxes_shown = [
-        ("Event log", "stays inside", "end"),
-        *((step.mechanism, ", ".join(step.writes), step.proof) for step in steps),
-        ("Release", "is passed on", "end"),
-    ]
-    boxes = tuple(_place(index, *shown) for index, shown in enumerate(boxes_shown))
-    arrows = []
-    for start, end in pairwise(boxes):
-        # Straight to the right inside a row; from its end down, and back to the next beginning.
-        middle, fold = start.y + _BOX_HEIGHT // 2, start.y + _BOX_HEIGHT + _GAP // 2
-        below, above = start.x + _BOX_WIDTH // 2, end.x + _BOX_WIDTH // 2
-        if start.y == end.y:
-            arrows.append(f"M{start.x + _BOX_WIDTH} {middle}H{end.x - 3}")
-        else:
-            arrows.append(f"M{below} {start.y + _BOX_HEIGHT}V{fold}H{above}V{end.y - 3}")
-    # The last row may be short: the number of rows is rounded up.
-    columns, rows = min(_PER_ROW, len(boxes)), -(-len(boxes) // _PER_ROW)
-    width = columns * _BOX_WIDTH + (columns - 1) * _GAP
-    return Pipeline(boxes, tuple(arrows), width + 2, rows * _BOX_HEIGHT + (rows - 1) * _GAP + 2)
-
-
-def _place(index: int, title: str, below: str, kind: str) -> Box:
-    row, column = divmod(index, _PER_ROW)
-    below = below or "no column rewritten"
-    if len(below) > 28:
-        below = below[:27] + "…"
-    return Box(1 + column * (_BOX_WIDTH + _GAP), 1 + row * (_BOX_HEIGHT + _GAP), title, below, kind)
 
 
 def bar(spent: SpentBudget) -> Bar:

@@ -8,18 +8,15 @@ is an empty folder, fonts and packages of the system stay out.
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from html import escape
-from html.parser import HTMLParser
 from importlib.resources import files
 from tempfile import TemporaryDirectory
 from typing import Any, Final, cast
+from xml.etree.ElementTree import Element, SubElement, fromstring, tostring
 
 from cloakwork.base.errors import OutputError
 from cloakwork.report.html import with_common_letters, without_controls
 
-_WITHOUT_END: Final = frozenset({"meta", "br", "link", "img", "hr", "input"})
 _DRAWING_STYLE: Final = (
     "text{fill:#1d2733;font-family:'DejaVu Sans Mono'}text.below{fill:#4f5b68}"
     ".track{fill:#e8edf2}.share{fill:#17507a}"
@@ -31,100 +28,30 @@ _DRAWING_STYLE: Final = (
 """The light colours of the style sheet, for a drawing that stands alone."""
 
 
-@dataclass(slots=True)
-class Node:
-    """An element of a page, with its attributes and what it holds, texts among them."""
-
-    tag: str
-    attributes: dict[str, str] = field(default_factory=dict)
-    children: list["Node | str"] = field(default_factory=list)
-
-    @property
-    def kinds(self) -> frozenset[str]:
-        """The classes that the style sheet goes by."""
-        return frozenset(self.attributes.get("class", "").split())
-
-    def nodes(self, *tags: str) -> Iterator["Node"]:
-        """The elements with one of these tags, itself included, in the order of the page."""
-        if self.tag in tags:
-            yield self
-        for child in self.children:
-            if isinstance(child, Node):
-                yield from child.nodes(*tags)
-
-    @property
-    def text(self) -> str:
-        """All of its text, with single spaces."""
-        return " ".join("".join(self._texts()).split())
-
-    def _texts(self) -> Iterator[str]:
-        for child in self.children:
-            if isinstance(child, str):
-                yield child
-            else:
-                yield from child._texts()
+def page_tree(page: str) -> Element:
+    """The root of ``page``, one of our own, which must be XML as well; raises ParseError where it
+    is not: that comes of a fault in a template.
+    """
+    return fromstring(page.removeprefix("<!doctype html>"))  # noqa: S314 - a page of our own
 
 
-def page_tree(page: str) -> Node:
-    """The elements of ``page``, below one without a tag; the page must close what it opens."""
-    reader = _PageReader()
-    reader.feed(page)
-    reader.close()
-    return reader.path[0]
+def _kinds(node: Element) -> frozenset[str]:
+    """The classes that the style sheet goes by."""
+    return frozenset(node.get("class", "").split())
 
 
-class _PageReader(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.path = [Node("")]
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        node = Node(tag, {name: value or "" for name, value in attrs})
-        self.path[-1].children.append(node)
-        if tag not in _WITHOUT_END:
-            self.path.append(node)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.path[-1].children.append(Node(tag, {name: value or "" for name, value in attrs}))
-
-    def handle_endtag(self, tag: str) -> None:
-        # A page that is not well formed comes of a fault in a template: it is told at once.
-        if self.path[-1].tag != tag:
-            raise ValueError(f"the page closes {tag} where {self.path[-1].tag} is open")
-        self.path.pop()
-
-    def handle_data(self, data: str) -> None:
-        self.path[-1].children.append(data)
+def _text(node: Element) -> str:
+    """All of its text, with single spaces."""
+    return " ".join("".join(node.itertext()).split())
 
 
-def drawing(node: Node) -> str:
+def drawing(node: Element) -> str:
     """An ``svg`` element as a document of its own, in light colours."""
     # A style sheet of the page does not reach a drawing that stands alone.
-    alone = Node("svg", {**node.attributes, "xmlns": "http://www.w3.org/2000/svg"})
-    alone.children = [Node("style", {}, [_DRAWING_STYLE]), *node.children]
-    return _as_xml(alone)
-
-
-_CASED: Final = {
-    "viewbox": "viewBox",
-    "refx": "refX",
-    "refy": "refY",
-    "markerwidth": "markerWidth",
-    "markerheight": "markerHeight",
-    "markerunits": "markerUnits",
-}
-"""What the parser of pages writes small and XML does not."""
-
-
-def _as_xml(node: Node) -> str:
-    attributes = "".join(
-        f' {_CASED.get(name, name)}="{escape(value)}"' for name, value in node.attributes.items()
-    )
-    held = "".join(
-        escape(child, quote=False) if isinstance(child, str) else _as_xml(child)
-        for child in node.children
-    )
-    return f"<{node.tag}{attributes}>{held}</{node.tag}>"
+    alone = Element("svg", {**node.attrib, "xmlns": "http://www.w3.org/2000/svg"})
+    SubElement(alone, "style").text = _DRAWING_STYLE
+    alone.extend(node)
+    return tostring(alone, encoding="unicode")
 
 
 # What CommonMark or its extensions obey: emphasis, links, tables, lists, bare addresses.
@@ -138,32 +65,33 @@ def markdown_of(page: str) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def _blocks(node: Node) -> Iterator[str]:
-    for child in node.children:
-        if isinstance(child, str) or child.tag in _ASIDE:
+def _blocks(node: Element) -> Iterator[str]:
+    for child in node:
+        kinds = _kinds(child)
+        if child.tag in _ASIDE:
             continue
         if re.fullmatch("h[1-6]", child.tag):
-            yield f"{'#' * int(child.tag[1])} {_escaped(child.text)}"
+            yield f"{'#' * int(child.tag[1])} {_escaped(_text(child))}"
         elif child.tag == "p":
-            yield _escaped(child.text)
-        elif child.tag == "header" and "banner" in child.kinds:
-            yield f"**{_escaped(child.text)}**"
+            yield _escaped(_text(child))
+        elif child.tag == "header" and "banner" in kinds:
+            yield f"**{_escaped(_text(child))}**"
         elif child.tag == "ul":
-            yield "\n".join(f"- {_escaped(item.text)}" for item in child.nodes("li"))
+            yield "\n".join(f"- {_escaped(_text(item))}" for item in child.iter("li"))
         elif child.tag == "table":
             yield "\n".join(_rows(child))
         # A question to whoever completes the document, with room for the answer.
-        elif "todo" in child.kinds:
-            yield f"> {_escaped(child.text)}\n>\n> ..."
+        elif "todo" in kinds:
+            yield f"> {_escaped(_text(child))}\n>\n> ..."
         else:
             yield from _blocks(child)
 
 
-def _rows(table: Node) -> Iterator[str]:
+def _rows(table: Element) -> Iterator[str]:
     # CommonMark knows no table without a head.
-    rows = [[cell.text for cell in row.nodes("th", "td")] for row in table.nodes("tr")]
+    rows = [[_text(cell) for cell in row] for row in table.iter("tr")]
     width = max((len(row) for row in rows), default=0)
-    if not any(table.nodes("thead")):
+    if table.find("thead") is None:
         rows = [[""] * width, *rows]
     for number, row in enumerate(rows):
         yield f"| {' | '.join(_escaped(cell) for cell in row)} |"
@@ -222,43 +150,47 @@ def pdf_of(page: str, *, title: str, running: str, issued: datetime) -> bytes:
     raise OutputError(f"the PDF could not be made ({fault.splitlines()[0]}); use --format html")
 
 
-def _content(node: Node) -> list[Any]:
+def _content(node: Element) -> list[Any]:
     """What a node holds, as the template knows it: texts, and mappings with a ``tag``."""
-    found: list[Any] = []
-    for child in node.children:
-        if isinstance(child, str):
-            # Single spaces; line breaks of a template between elements are no text.
-            if child.strip() or "\n" not in child:
-                found.append(re.sub(r"\s+", " ", child))
-        elif child.tag == "svg":
+    found = _shown_text(node.text)
+    for child in node:
+        if child.tag == "svg":
             found.append(
                 {
                     "tag": "svg",
                     "source": drawing(child),
-                    "alt": child.attributes.get("aria-label", "drawing"),
-                    "width": float(child.attributes.get("width", "480")),
+                    "alt": child.get("aria-label", "drawing"),
+                    "width": float(child.get("width", "480")),
                 }
             )
         elif child.tag == "table":
             found.append(_table(child))
-        elif child.tag not in _UNSEEN and not _LEFT_OUT & set(child.kinds):
-            found.append({"tag": child.tag, "kinds": sorted(child.kinds), "body": _content(child)})
+        elif child.tag not in _UNSEEN and not _LEFT_OUT & _kinds(child):
+            kinds = sorted(_kinds(child))
+            found.append({"tag": child.tag, "kinds": kinds, "body": _content(child)})
+        found += _shown_text(child.tail)
     return found
 
 
-def _table(node: Node) -> dict[str, Any]:
+def _shown_text(text: str | None) -> list[Any]:
+    """A text with single spaces; line breaks of a template between elements are none."""
+    if not text or not (text.strip() or "\n" not in text):
+        return []
+    return [re.sub(r"\s+", " ", text)]
+
+
+def _table(node: Element) -> dict[str, Any]:
     head: list[list[dict[str, Any]]] = []
     body: list[list[dict[str, Any]]] = []
-    for row in node.nodes("tr"):
+    for row in node.iter("tr"):
         cells = [
             {
                 "head": cell.tag == "th",
-                "number": "number" in cell.kinds,
-                "span": int(cell.attributes.get("colspan", "1")),
+                "number": "number" in _kinds(cell),
+                "span": int(cell.get("colspan", "1")),
                 "body": _content(cell),
             }
-            for cell in row.children
-            if isinstance(cell, Node)
+            for cell in row
         ]
         # Rows of headings alone are the head, as long as no other row came before.
         is_head = all(cell["head"] for cell in cells)
