@@ -294,6 +294,25 @@ class LogError(CloakworkError):
         super().__init__(str(self.problem))
 
 
+class UnsaidInput(LogError):
+    """A file holds several logs, and which one is meant was not said, or not rightly.
+
+    ``option``: the key of ``spec.input`` that says it. ``choices``: what it can be.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        message: str,
+        *,
+        hint: str,
+        option: str,
+        choices: Sequence[str],
+    ) -> None:
+        self.option, self.choices = option, tuple(choices)
+        super().__init__(path, message, hint=hint)
+
+
 class MechanismError(CloakworkError):
     """A mechanism cannot do what it was asked on this log."""
 

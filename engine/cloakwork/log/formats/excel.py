@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from cloakwork.base.errors import LogError, MissingExtra
+from cloakwork.base.errors import LogError, MissingExtra, UnsaidInput
 from cloakwork.base.naming import TIMESTAMP, values_of
 from cloakwork.base.text import first_line, first_names, shown
 from cloakwork.log.formats.apart import require_workbook
@@ -197,7 +197,7 @@ def chosen_sheet(
     else:
         said = f"the workbook has no sheet '{shown(asked)}'; it has {listed}"
         hint = "correct spec.input.sheet"
-    raise LogError(path, said, hint=hint)
+    raise UnsaidInput(path, said, hint=hint, option="sheet", choices=names)
 
 
 def _header(

@@ -26,7 +26,7 @@ from urllib.parse import quote
 
 import polars as pl
 
-from cloakwork.base.errors import LogError
+from cloakwork.base.errors import LogError, UnsaidInput
 from cloakwork.base.naming import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, values_of
 from cloakwork.base.text import first_line, first_names, shown
 from cloakwork.log.formats.column_names import ColumnNames
@@ -408,7 +408,7 @@ def chosen_type(
     else:
         said = f"the log has no object type '{shown(asked)}'; its object types are {listed}"
         hint = "correct spec.input.object_type"
-    raise LogError(path, said, hint=hint)
+    raise UnsaidInput(path, said, hint=hint, option="object_type", choices=types)
 
 
 def _flattened(
