@@ -198,14 +198,6 @@ def test_a_guessing_advantage_is_read_as_epsilon() -> None:
     assert "guessing_advantage" not in found.model_dump()
 
 
-def test_exposures_are_read_in_both_forms() -> None:
-    listed = GOOD.replace(
-        "    diagnosis: The partner is bound by contract",
-        "    - {column: diagnosis, reason: The partner is bound by contract}",
-    )
-    assert parse_policy(listed) == parse_policy(GOOD)
-
-
 def test_the_unit_is_read_in_both_forms() -> None:
     named = GOOD.replace("spec:\n", "spec:\n  unit: {max_cases: 1}\n")
     assert (

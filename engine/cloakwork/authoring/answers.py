@@ -6,8 +6,7 @@ be looked up in the log; what a code list or a data dictionary says is known wit
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping
-from copy import deepcopy
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,13 +26,18 @@ from cloakwork.plan.policies import parse_policy
 from cloakwork.policy.document import (
     Document,
     SourcePosition,
+    Steps,
+    compose_yaml,
     did_you_mean,
     in_quotes,
+    node_at,
     read_document,
     read_text,
+    with_values,
 )
 from cloakwork.policy.load import UnreadableList, code_list
 from cloakwork.policy.model import Policy
+from cloakwork.policy.semantics import COLUMNS, mapping_at
 
 LEAVE_OUT: Final = "drop"
 
@@ -44,11 +48,8 @@ HOW: Final = (
 
 _RANGE: Final = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*\.\.\s*(-?\d+(?:\.\d+)?)\s*")
 _CODE_LIST: Final = re.compile(r"(.+\.csv):(.+)", re.IGNORECASE)
-_RULE: Final = re.compile(r"(?P<key>[^{}]*:\s*)\{(?P<rule>[^{}]*)\}\s*(?:#\s*(?P<comment>.*))?")
-"""An attribute's rule on one line; the key ends where its only braces begin."""
-_ASKED: Final = "; asked: "
-_BETWEEN: Final = "; asked: which two"
-_LIST: Final = re.compile(r"""\[((?:[^]"'#]|"(?:[^"\\]|\\.)*"|'(?:[^']|'')*')*)\]""")
+_ASKING: Final = re.compile(r"[^\n]*?#[ ]*(?P<reason>[^\n]*?); asked: (?P<question>[^\n]*)")
+"""The comment behind a rule that says what is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,26 +65,30 @@ def asked_in(text: str, label: str = "policy") -> tuple[AskedAttribute, ...]:
     """What a policy that was suggested still asks, in its order. Raises PolicyError for what is no
     policy.
     """
-    document, lines = read_document(text, label), text.splitlines()
     found = []
-    for name, match in _left_out(document, lines).items():
-        reason, is_asked, question = (match["comment"] or "").partition(_ASKED)
-        if is_asked:
-            found.append(AskedAttribute(name, reason, question))
+    for name in _left_out(read_document(text, label)):
+        if asking := _asking(text, name):
+            found.append(AskedAttribute(name, asking["reason"], asking["question"]))
     return tuple(found)
 
 
-def _left_out(document: Document, lines: list[str]) -> dict[str, re.Match[str]]:
-    """The rules on one line that drop an attribute, by its name; edited by hand or not."""
-    spec = document.content.get("spec")
-    rules = spec.get("attributes") if isinstance(spec, dict) else None
-    found = {}
-    for name, rule in rules.items() if isinstance(rules, dict) else ():
-        line = document.place(("spec", "attributes", name), of_key=True).line - 1
-        match = _RULE.fullmatch(lines[line])
-        if match and isinstance(rule, dict) and rule.get("treatment") == LEAVE_OUT:
-            found[name] = match
-    return found
+def _left_out(document: Document) -> dict[str, dict[str, Any]]:
+    """The rules that drop an attribute, by its name; edited by hand or not."""
+    rules = mapping_at(document.content, "spec", "attributes")
+    return {
+        name: rule
+        for name, rule in rules.items()
+        if isinstance(rule, dict) and rule.get("treatment") == LEAVE_OUT
+    }
+
+
+def _asking(text: str, name: str) -> re.Match[str] | None:
+    """What stands behind the treatment of an attribute, where that asks something."""
+    node = node_at(compose_yaml(text), (*_ATTRIBUTES, name, "treatment"))
+    return _ASKING.match(text, node.end_mark.index) if node else None
+
+
+_ATTRIBUTES: Final = ("spec", "attributes")
 
 
 def answered(
@@ -92,69 +97,49 @@ def answered(
     """The policy with these answers by attribute, and as it reads then. ``base``: where code lists
     are looked for; ``confirmed_by``: who says that what was read off the log is publicly known.
 
-    An attribute can be answered for where it is dropped by a rule on one line, whatever else
-    somebody wrote into it. Raises PolicyError, in one line, for one that is not, an answer that is
-    none, or a policy that it makes invalid.
+    An attribute can be answered for where its own rule drops it, whatever else somebody wrote into
+    it. Raises PolicyError, in one line, for one that is not, an answer that is none, or a policy
+    that it makes invalid.
     """
     parse_policy(text, label)
-    document, lines = read_document(text, label), text.splitlines()
-    left_out, covered = _left_out(document, lines), list[str]()
+    document = read_document(text, label)
+    left_out = _left_out(document)
+    changed: dict[Steps, str | Mapping[str, str]] = {}
+    covered: list[str] = []
     for name, answer in answers.items():
-        place = document.place(("spec", "attributes", name), of_key=True)
+        place = document.place((*_ATTRIBUTES, name), of_key=True)
         if name not in left_out:
-            known = document.keys.keys() & {("spec", "attributes", name)}
-            guess = "; write its rule as {role: ..., treatment: drop}, on one line" if known else ""
+            known = (*_ATTRIBUTES, name) in document.keys
+            guess = "; its rule does not say treatment: drop" if known else ""
             guess = guess or did_you_mean(name, left_out)
             raise _fault(label, f"nothing is asked about '{name}'{guess}", place if known else None)
-        match, line = left_out[name], place.line - 1
+        asking = _asking(text, name)
         if answer == LEAVE_OUT:
-            if match["comment"]:
-                comment = match["comment"].replace(_ASKED, "; left out, though asked: ")
-                lines[line] = lines[line][: match.start("comment")] + comment
-            continue
-        said = _declaration(answer, name, label, base)
-        if document.content["spec"]["attributes"][name].get("role") == "identifier":
-            raise _fault(label, f"'{name}' is an identifier; give it another role first", place)
-        if _BETWEEN in (match["comment"] or "") and said.startswith("domain"):
-            message = f"'{name}': asked is a range of numbers, as LOW..HIGH"
-            raise _fault(label, message, place)
-        before, word, behind = match["rule"].partition("treatment: drop")
-        if not word:
-            raise _fault(label, f"write 'treatment: drop' in the rule of '{name}'", place)
-        reason = (match["comment"] or "").partition(_ASKED)[0]
-        comment = "; ".join(filter(None, (reason, "values as answered")))
-        lines[line] = f"{match['key']}{{{before}{said}{behind}}}   # {comment}"
-        covered.append(name)
+            said = "left out, though asked: {question}"
+        else:
+            said = "values as answered"
+            declared = _declaration(answer, name, label, base)
+            if left_out[name].get("role") == "identifier":
+                message = f"'{name}' is an identifier; give it another role first"
+                raise _fault(label, message, place)
+            if asking and asking["question"].startswith("which two") and "domain" in declared:
+                message = f"'{name}': asked is a range of numbers, as LOW..HIGH"
+                raise _fault(label, message, place)
+            changed[*_ATTRIBUTES, name, "treatment"] = declared
+            covered.append(name)
+        if asking:
+            behind = f"{asking['reason']}; {said.format(question=asking['question'])}"
+            text = text[: asking.start("reason")] + behind + text[asking.end() :]
     if covered:
-        _cover(document, lines, covered, label)
+        changed |= _covering(document, covered, label)
     if confirmed_by is not None:
-        _confirm(document, lines, confirmed_by, label)
-    made = "\n".join(lines) + "\n"
-    policy = parse_policy(made, label)
-    if _beside(read_document(made, label), covered) != _beside(document, covered):
-        raise _fault(label, "an answer would change something else; write it into the file")
-    return made, policy
+        changed |= _confirming(document, confirmed_by, label)
+    made = with_values(text, changed, label) if changed else text
+    return made, parse_policy(made, label)
 
 
-def _beside(document: Document, names: Collection[str]) -> JsonValue:
-    """What the policy says beside the rules of these attributes, that they are covered by
-    differential privacy, and who confirmed it.
-    """
-    content: dict[str, Any] = deepcopy(document.content)
-    spec, metadata = content["spec"], content.get("metadata", {})
-    for name in names:
-        rule = spec["attributes"][name]
-        spec["attributes"][name] = rule.get("role")
-    for goal in spec["guarantees"]:
-        if goal["kind"] == "differential-privacy":
-            goal["over"] = [each for each in goal.get("over", []) if each not in names]
-    for name in ("confirmed_by", "confirmed_on"):
-        (metadata.get("suggested") or {}).pop(name, None)
-    return content
-
-
-def _declaration(answer: JsonValue, name: str, label: str, base: Path) -> str:
-    """The fields of a rule that say which values there are."""
+def _declaration(answer: JsonValue, name: str, label: str, base: Path) -> dict[str, str]:
+    """The fields of a rule that say which values there are, as YAML."""
     if isinstance(answer, str):
         answer = _typed(answer)
     match answer:
@@ -162,9 +147,9 @@ def _declaration(answer: JsonValue, name: str, label: str, base: Path) -> str:
             return _domain(_code_list(base, file, column, label))
         case {"range": [int() | float() as low, int() | float() as high]}:
             whole = isinstance(low, int) and isinstance(high, int)
-            return f"range: [{low}, {high}]" + (", type: integer" if whole else "")
+            return {"range": f"[{low}, {high}]"} | ({"type": "integer"} if whole else {})
         case {"find_values": True}:
-            return "find_values: true"
+            return {"find_values": "true"}
         case [*values] if values and all(isinstance(each, str | int | float) for each in values):
             return _domain(values)
     raise _fault(label, f"'{name}': {answer!r} is no answer; {HOW}")
@@ -182,9 +167,9 @@ def _typed(text: str) -> JsonValue:
     return [value.strip() for value in text.split(",") if value.strip()]
 
 
-def _domain(values: Iterable[Any]) -> str:
+def _domain(values: Iterable[Any]) -> dict[str, str]:
     shown = (in_quotes(each) if isinstance(each, str) else str(each).lower() for each in values)
-    return f"domain: [{', '.join(shown)}]"
+    return {"domain": f"[{', '.join(shown)}]"}
 
 
 def _code_list(base: Path, file: str, column: str, label: str) -> list[str]:
@@ -195,36 +180,23 @@ def _code_list(base: Path, file: str, column: str, label: str) -> list[str]:
         raise _fault(label, str(error)) from None
 
 
-def _cover(document: Document, lines: list[str], names: Iterable[str], label: str) -> None:
-    """Let the guarantee of differential privacy cover these attributes as well."""
-    goals = ("spec", "guarantees")
+def _covering(document: Document, names: list[str], label: str) -> dict[Steps, str]:
+    """What lets the guarantee of differential privacy cover these attributes as well."""
     for index, goal in enumerate(document.content["spec"].get("guarantees") or ()):
-        if not isinstance(goal, dict) or goal.get("kind") != "differential-privacy":
-            continue
-        place = document.place((*goals, index, "over"))
-        line = lines[place.line - 1]
-        match = _LIST.match(line, place.column - 1)
-        if match is None:
-            raise _fault(label, "write over: [...] on one line, so that it can be added to", place)
-        kept = [match[1].strip()] if match[1].strip() else []
-        listed = ", ".join([*kept, *map(in_quotes, names)])
-        lines[place.line - 1] = f"{line[: match.start()]}[{listed}]{line[match.end() :]}"
-        return
+        if isinstance(goal, dict) and goal.get("kind") == "differential-privacy":
+            listed = (
+                each if each in COLUMNS else in_quotes(each) for each in (*goal["over"], *names)
+            )
+            return {("spec", "guarantees", index, "over"): f"[{', '.join(listed)}]"}
     raise _fault(label, "no guarantee of differential privacy covers what is answered; suggest one")
 
 
-def _confirm(document: Document, lines: list[str], person: str, label: str) -> None:
+def _confirming(document: Document, person: str, label: str) -> dict[Steps, str]:
     found = ("metadata", "suggested")
-    place = document.keys.get((*found, "read_off"))
-    if place is None or not lines[place.line - 1].lstrip().startswith("read_off:"):
+    if (*found, "read_off") not in document.keys:
         raise _fault(label, "nothing of it was read off a log, so there is nothing to confirm")
-    confirmed = [f"confirmed_by: {in_quotes(person)}   # that it is public"]
-    confirmed.append(f"confirmed_on: {datetime.now(UTC).date()}")
-    lines[place.line - 1 : place.line - 1] = [" " * (place.column - 1) + each for each in confirmed]
-    # Whoever confirmed it before; these lines moved by two where they stand below.
-    for name in ("confirmed_by", "confirmed_on"):
-        if (old := document.keys.get((*found, name))) is not None:
-            lines[old.line - 1 + 2 * (old.line >= place.line)] = ""
+    today = str(datetime.now(UTC).date())
+    return {(*found, "confirmed_by"): in_quotes(person), (*found, "confirmed_on"): today}
 
 
 def read_answers(path: Path) -> dict[str, JsonValue]:
@@ -293,11 +265,11 @@ def with_answers(request: SuggestionRequest, path: Path) -> SuggestionRequest:
             raise refuse(name, "is true or false")
         if name == "values" and not isinstance(value, dict):
             raise refuse(name, "maps attributes to answers")
-    values = {
-        name: _declaration(answer, name, str(path), path.parent)
-        for name, answer in said.get("values", {}).items()
-        if answer != LEAVE_OUT
-    }
+    values = {}
+    for name, answer in said.get("values", {}).items():
+        if answer != LEAVE_OUT:
+            declared = _declaration(answer, name, str(path), path.parent)
+            values[name] = ", ".join(f"{key}: {value}" for key, value in declared.items())
     return asked_request(request, said, base=path.parent, label=str(path), values=values)
 
 

@@ -4,7 +4,7 @@ change, who wrote and who approved them.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -24,7 +24,7 @@ from cloakwork.console.workplace import OutsideFolder, read_policy_text, text_di
 from cloakwork.evaluation.sweeping import is_guarantee, swept_numbers
 from cloakwork.plan.policies import load_policy, parse_policy
 from cloakwork.policy.diff import Change, diff, verdict, version_step
-from cloakwork.policy.document import Steps, read_document, value_at, with_scalars
+from cloakwork.policy.document import Steps, read_document, value_at, with_values
 from cloakwork.policy.explain import Section, explain
 from cloakwork.policy.lint import lint
 from cloakwork.policy.load import with_code_lists
@@ -121,7 +121,7 @@ def _edited(visit: Visit, name: str) -> tuple[str, str]:
     text = visit.fields.get("text", ("",))[0].replace("\r\n", "\n")
     form, path = form_of_policy(text, name), policy_file(visit, name)
     known = {each.name: each for each in form.fields()}
-    changed: dict[Steps, str] = {}
+    changed: dict[Steps, str | Mapping[str, str]] = {}
     for sent in visit.fields:
         place, field = sent.removeprefix("at "), known.get(sent.removeprefix("at "))
         value = visit.sent(sent)
@@ -138,7 +138,7 @@ def _edited(visit: Visit, name: str) -> tuple[str, str]:
         if (said := visit.sent(f"answer {each}"))
     }
     try:
-        text = with_scalars(text, changed, name) if changed else text
+        text = with_values(text, changed, name) if changed else text
         if answers:
             text, _ = answered(text, name, answers, base=path.parent, confirmed_by=None)
     except PolicyError as error:

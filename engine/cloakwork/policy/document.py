@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 import yaml
 from rapidfuzz import process
 from rapidfuzz.distance import DamerauLevenshtein
-from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, SequenceNode
 
 from cloakwork.base.errors import FileProblem, PolicyError
 
@@ -541,31 +541,47 @@ def in_quotes(text: str) -> str:
     return str(quoted).strip()
 
 
-def with_scalars(text: str, changed: Mapping[Steps, str], path: str) -> str:
-    """The text with other scalars at some places, each as YAML writes it, and new ones where a
-    mapping lacks the last key; comments, order and all else stay as they are.
+def with_values(text: str, changed: Mapping[Steps, str | Mapping[str, str]], path: str) -> str:
+    """The text with other values at some places, each as YAML writes it on one line, and new ones
+    where a mapping lacks the last key; in place of a pair, other pairs. Comments, order and all
+    else stay as they are.
 
     Raises PolicyError where that would change anything else: below an alias, for instance.
     """
     before = read_document(text, path)
     wanted, root = deepcopy(before.content), compose_yaml(text)
     edits: dict[tuple[int, int], str] = {}
-    for (*above, key), value in changed.items():
-        parent = _node_at(root, above)
-        own = _node_at(parent, [key])
-        if isinstance(own, ScalarNode):
-            start, stop = own.start_mark.index, own.end_mark.index
-            edits[start, stop] = value if stop > start else f" {value}"
-        # A new key stands first, so that the comment behind the last one stays where it is.
-        elif own is None and isinstance(parent, MappingNode) and parent.value:
+    fixed: list[Steps] = []
+    for steps, value in changed.items():
+        *above, key = steps
+        parent = node_at(root, above)
+        own = node_at(parent, [key])
+        pairs = value if isinstance(value, Mapping) else {str(key): value}
+        if isinstance(parent, MappingNode) and parent.value:
             mark = parent.value[0][0].start_mark
             ends = ", " if parent.flow_style else "\n" + " " * mark.column
-            place = (mark.index, mark.index)
-            edits[place] = edits.get(place, "") + f"{key}: {value}{ends}"
-        if isinstance(rule := value_at(wanted, tuple(above)), dict) and (
-            node := compose_yaml(value)
-        ):
-            rule[key] = _DocumentReader().read(node, ())
+            written = ends.join(f"{name}: {said}" for name, said in pairs.items())
+            # A new key stands first, so that the comment behind the last one stays where it is.
+            if own is None:
+                place = (mark.index, mark.index)
+                edits[place] = edits.get(place, "") + written + ends
+            elif isinstance(own, CollectionNode) and not own.flow_style:
+                fixed.append(steps)
+            else:
+                start, stop = own.start_mark.index, own.end_mark.index
+                if isinstance(value, str):
+                    edits[start, stop] = value if stop > start else f" {value}"
+                else:
+                    start = next(
+                        name.start_mark.index for name, held in parent.value if held is own
+                    )
+                    edits[start, stop] = written
+        if isinstance(rule := value_at(wanted, tuple(above)), dict):
+            if not isinstance(value, str):
+                del rule[key]
+            for name, said in pairs.items():
+                if node := compose_yaml(said):
+                    rule[name] = _DocumentReader().read(node, ())
     made = text
     for start, stop in sorted(edits, reverse=True):
         made = made[:start] + edits[start, stop] + made[stop:]
@@ -573,12 +589,12 @@ def with_scalars(text: str, changed: Mapping[Steps, str], path: str) -> str:
     with suppress(PolicyError):
         if read_document(made, path).content == wanted and edits:
             return made
-    steps = next(iter(changed))
+    steps = (fixed or [*changed])[0]
     message = f"{dotted_path(steps)} is written so that only its text can be changed"
     raise PolicyError([FileProblem(path, message, *before.place(steps))])
 
 
-def _node_at(node: Node | None, steps: Iterable[Step]) -> Node | None:
+def node_at(node: Node | None, steps: Iterable[Step]) -> Node | None:
     """The node at a path below ``node``; None where there is none."""
     for step in steps:
         pairs: Iterable[tuple[Step, Node]] = ()

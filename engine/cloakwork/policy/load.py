@@ -198,7 +198,7 @@ def parse_policy(text: str, path: str, vocabulary: Vocabulary) -> Policy:
     try:
         policy = Policy.model_validate(document.content)
     except ValidationError as error:
-        reported = {_as_whole_list(finding.steps) for finding in found}
+        reported = {finding.steps for finding in found}
         for finding in translate_errors(error, document.content):
             # Unless something better was said already about the same value or its parent.
             parents = (finding.steps[:length] for length in range(len(finding.steps) + 1))
@@ -241,12 +241,6 @@ def canonical(policy: Policy) -> str:
     """The policy as JSON with sorted keys and no spaces, defaults written out."""
     content = policy.model_dump(mode="json", by_alias=True)
     return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-
-def _as_whole_list(steps: Steps) -> Steps:
-    """The path of the whole list: pydantic reads a list of exposures as a mapping."""
-    in_list = steps[:2] == ("spec", "expose") and len(steps) > 2 and isinstance(steps[2], int)
-    return steps[:2] if in_list else steps
 
 
 def _placed_fault(document: Document, finding: ShapeError) -> Fault:

@@ -414,38 +414,6 @@ class Mechanisms(Frozen):
         return is_allowed and not is_denied
 
 
-def _exposures_by_column(value: Any) -> Any:
-    """Read ``expose`` as a mapping, or as a list of {column, reason}."""
-    if not isinstance(value, list):
-        return value
-    reasons = {}
-    for item in value:
-        fields = item if isinstance(item, dict) else {"column": item}
-        column, reason = fields.get("column"), fields.get("reason")
-        if not isinstance(column, str):
-            raise ValueError("each entry must be a mapping {column, reason}, the column as text")
-        # An absent reason becomes an empty one, which the field then refuses as too short.
-        reasons[column] = "" if reason is None else reason
-    return reasons
-
-
-class Exposure(Frozen):
-    """One column that stays uncovered, and why that is acceptable."""
-
-    column: Annotated[ShortName, Field(description="The column, or the attribute by name")]
-    reason: Annotated[
-        Reason, Field(description="Why it is acceptable that nothing protects this column")
-    ]
-
-
-Exposures = Annotated[
-    dict[ShortName, Reason],
-    BeforeValidator(
-        _exposures_by_column, json_schema_input_type=dict[ShortName, Reason] | tuple[Exposure, ...]
-    ),
-]
-
-
 class Output(Frozen):
     """How the release is written."""
 
@@ -513,7 +481,7 @@ class Spec(Frozen):
         Assume, Field(description="Facts that are public anyway; printed with every claim")
     ] = Assume()
     expose: Annotated[
-        Exposures,
+        dict[ShortName, Reason],
         Field(description="Columns that stay uncovered by any guarantee, each with a reason"),
     ] = {}
     waivers: Annotated[

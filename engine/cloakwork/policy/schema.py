@@ -100,7 +100,6 @@ _TITLES: Final[Mapping[str, str]] = {
     "Unit": "`spec.unit`, where it is not just `case`",
     "AttributeRule": "`spec.attributes`, each entry",
     **{model.__name__: f"`spec.guarantees`, kind `{kind}`" for kind, model in KINDS.items()},
-    "Exposure": "`spec.expose`, each entry, where it is a list",
     "Budget": "`spec.budget`",
     "Limit": "`spec.budget.release`, `spec.budget.total.metric`, `spec.budget.total.local`",
     "Total": "`spec.budget.total`",

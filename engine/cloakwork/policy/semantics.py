@@ -159,16 +159,10 @@ def names_in_guarantees(content: Content) -> Iterator[tuple[Steps, str]]:
         yield from covered_columns(index, guarantee)
 
 
-def exposed_names(content: Content) -> Iterator[tuple[Steps, Any]]:
-    """The columns under ``expose``, with the paths that name them; mapping or list."""
-    expose = value_at(content, ("spec", "expose"))
-    if isinstance(expose, dict):
-        for name in expose:
-            yield ("spec", "expose", name), name
-    elif isinstance(expose, list):
-        for index, item in enumerate(expose):
-            if isinstance(item, dict):
-                yield ("spec", "expose", index, "column"), item.get("column")
+def exposed_names(content: Content) -> Iterator[tuple[Steps, str]]:
+    """The columns under ``expose``, with the paths that name them."""
+    for name in mapping_at(content, "spec", "expose"):
+        yield ("spec", "expose", name), name
 
 
 MOST_CLASHES: Final = 1000  # that are listed
@@ -403,42 +397,6 @@ def columns_are_listed_once(content: Content) -> Iterator[ShapeError]:
             seen.add(repr(value))
 
 
-def exposures_are_well_formed(content: Content) -> Iterator[ShapeError]:
-    """Written as a list, ``expose`` holds {column, reason}, each column once."""
-    listed = value_at(content, ("spec", "expose"))
-    seen: set[str] = set()
-    # Written as a mapping it is judged by its model alone.
-    for index, item in enumerate(listed if isinstance(listed, list) else []):
-        steps = ("spec", "expose", index)
-        if not isinstance(item, dict):
-            yield ShapeError(steps, f"must be a mapping {{column, reason}} (got {kind_of(item)})")
-            continue
-        yield from _exposure_faults(item, steps)
-        if str(item.get("column")) in seen:
-            yield ShapeError((*steps, "column"), f"repeats {shown_value(item.get('column'))}")
-        seen.add(str(item.get("column")))
-
-
-def _exposure_faults(item: Content, steps: Steps) -> Iterator[ShapeError]:
-    for key in item:
-        if key not in ("column", "reason"):
-            guess = did_you_mean(key, ["column", "reason"])
-            yield ShapeError((*steps, key), f"unknown key {shown_value(key)}{guess}", of_key=True)
-    for key, least in (("column", 1), ("reason", 3)):
-        value = item.get(key)
-        if key not in item:
-            yield ShapeError((*steps, key), "is missing")
-        elif not isinstance(value, RefusedValue) and not isinstance(value, str):
-            yield ShapeError(
-                (*steps, key), f"must be text; put it in quotes (got {kind_of(value)})"
-            )
-        elif len(value) < least:
-            yield ShapeError(
-                (*steps, key),
-                f"must be at least {least} characters long (got {shown_value(value)})",
-            )
-
-
 def covered_columns_are_not_exposed(content: Content) -> Iterator[ShapeError]:
     """What a guarantee covers is not exposed; a policy cannot say both."""
     # By column, not by name: an attribute and the column of its role are the same.
@@ -447,12 +405,12 @@ def covered_columns_are_not_exposed(content: Content) -> Iterator[ShapeError]:
         for _, name in covered_columns(index, guarantee):
             covered.setdefault(column_of(content, name), index)
     for steps, name in exposed_names(content):
-        column = column_of(content, name) if isinstance(name, str) else ""
+        column = column_of(content, name)
         if column in covered:
             message = (
                 f"exposes {shown_value(name)}, which spec.guarantees[{covered[column]}] covers"
             )
-            yield ShapeError(steps, message, of_key=steps[-1] == name)
+            yield ShapeError(steps, message, of_key=True)
 
 
 _RENAMED: Final = (((), "api_version", "apiVersion"), (("metadata",), "legal_basis", "legalBasis"))
@@ -605,7 +563,6 @@ RULES: Final[tuple[Callable[[Content], Iterator[ShapeError]], ...]] = (
     unit_is_declared,
     guarantees_are_said_once,
     columns_are_listed_once,
-    exposures_are_well_formed,
     covered_columns_are_not_exposed,
     release_fits_total,
 )
