@@ -1,6 +1,7 @@
 """The verbs of the Python interface, the same as the command line's."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +14,6 @@ from cloakwork.authoring.registry import (
     details_of,
     notes_on,
     required_approval,
-    still_approved,
 )
 from cloakwork.authoring.sources import PolicySource, policy_source
 from cloakwork.base.errors import CloakworkError, FileProblem, LogError, PolicyError
@@ -130,7 +130,8 @@ def apply(
         folder=folder,
         details=details_of(plan.policy, approval, columns),
         notes=chain(notes_on(plan.policy, approval, columns), left.notes()),
-        require=still_approved(
+        require=partial(
+            required_approval,
             book,
             plan.policy,
             plan.policy_digest,
@@ -251,7 +252,7 @@ def profile(
         needed = {CASE_ID, ACTIVITY, TIMESTAMP, activity, timestamp, unit}
         log = read_under(policy, log, columns=columns, keep=needed.__contains__, on_excess="drop")
     reporter("measuring the profile")
-    approved = still_approved(book, policy, digest(policy), columns=columns)
+    approved = partial(required_approval, book, policy, digest(policy), columns=columns)
     return measure(policy, log, book, window=window, require=approved)
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from cloakwork.policy.attribute_words import NUMBERED, SENSITIVE, STAFF, names_one_of, words_of
+from cloakwork.base.text import words_of
+from cloakwork.policy.attribute_words import NUMBERED, SENSITIVE, STAFF, names_one_of
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,6 @@ def test_the_schema_accepts_every_contract_policy() -> None:
     ("key", "value"),
     [
         ("expose", {"diagnosis": "Agreed by contract"}),
-        ("expose", [{"column": "diagnosis", "reason": "Agreed by contract"}]),
         ("unit", "case"),
         ("unit", {"attribute": "case:patient", "max_cases": 3}),
     ],

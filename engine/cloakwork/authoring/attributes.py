@@ -14,6 +14,7 @@ import polars as pl
 
 from cloakwork.base.arrays import Floats
 from cloakwork.base.naming import values_of
+from cloakwork.base.text import words_of
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
 from cloakwork.log.times import parse_times
 from cloakwork.log.variants import variants_of
@@ -31,7 +32,6 @@ from cloakwork.policy.attribute_words import (
     holds_one_of,
     names_one_of,
     stems,
-    words_of,
 )
 from cloakwork.policy.model import Role
 

@@ -1,12 +1,12 @@
 """What ``suggest`` sees of a log, for whoever wants to look before a policy is written."""
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 import polars as pl
 
-from cloakwork.authoring.attributes import Figures, Proposal, classify, figures_of
+from cloakwork.authoring.attributes import Proposal, classify, figures_of
 from cloakwork.authoring.sources import with_questions
 from cloakwork.authoring.suggestion import (
     NOTHING_DETECTED,
@@ -17,7 +17,7 @@ from cloakwork.authoring.suggestion import (
     Times,
     as_name,
     has_time,
-    suggestion_of,
+    suggest,
 )
 from cloakwork.authoring.unknown_log import read_unknown, taken_columns, taken_in_words
 from cloakwork.base.errors import LogError
@@ -74,7 +74,7 @@ class Exploration:
             | {key: value for key, value in asdict(each.figures).items() if key != "name"}
             for each in self.proposals
         ]
-        return pl.DataFrame(rows, schema=_SCHEMA)
+        return pl.DataFrame(rows, infer_schema_length=None)
 
     def suggest(
         self,
@@ -94,8 +94,14 @@ class Exploration:
         """
         said = {"dataset": dataset, "owner": owner, "purpose": purpose}
         header = PolicyHeader(as_name(name), **with_questions(said))
-        return suggestion_of(
-            self.log, self.proposals, header, audience, goal, times=times, detected=self.detected
+        return suggest(
+            self.log,
+            header,
+            audience,
+            goal,
+            times=times,
+            detected=self.detected,
+            proposals=self.proposals,
         )
 
     def _repr_html_(self) -> str:
@@ -113,16 +119,6 @@ class Exploration:
         said = (INTERNAL, f"{taken}.", counts)
         blocks = (*map(paragraph, said), table(_HEADINGS, rows), legend)
         return shown(f"What the attributes of {self.source} seem to be", *blocks)
-
-
-def _polars_type(type_: object) -> type[pl.DataType]:
-    known = {float: pl.Float64, int: pl.Int64, bool: pl.Boolean}
-    return next((found for own, found in known.items() if type_ is own), pl.String)
-
-
-_SCHEMA: Final = dict.fromkeys(("name", "nature", "role", "reason"), pl.String) | {
-    each.name: _polars_type(each.type) for each in fields(Figures) if each.name != "name"
-}
 
 
 def _row(proposal: Proposal) -> tuple[object, ...]:

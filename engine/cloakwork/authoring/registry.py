@@ -58,9 +58,15 @@ class Registry:
     def __init__(self, ledger: Ledger | str | None = None) -> None:
         self.ledger = Ledger.of(ledger)
 
-    def versions(self, name: str | None = None) -> tuple[PolicyVersion, ...]:
-        """Every version, in the order in which they were added; only of ``name`` if given."""
-        found = versions_of(self.ledger.url, self.ledger.events(*KINDS.values()))
+    def versions(
+        self, name: str | None = None, *, entries: tuple[Entry, ...] | None = None
+    ) -> tuple[PolicyVersion, ...]:
+        """Every version, in the order in which they were added; only of ``name`` if given.
+        ``entries``: those of the journal, where they were read already.
+        """
+        read = self.ledger.journal.read() if entries is None else entries
+        ours = [entry for entry in read if entry.kind in KINDS.values()]
+        found = versions_of(self.ledger.url, ours)
         return tuple(each for each in found if name in (None, each.added.statement.name))
 
     def get(self, reference: str) -> PolicyVersion:
@@ -95,7 +101,7 @@ class Registry:
 
         # Asked in the ledger's transaction, so that nobody adds the same version in between.
         def require_new(entries: tuple[Entry, ...]) -> None:
-            there.extend(_with_reference(reference, self._versions_in(entries)))
+            there.extend(_with_reference(reference, self.versions(entries=entries)))
             if not there:
                 return
             # Digests are compared as this version of Cloakwork computes them from the text.
@@ -139,7 +145,7 @@ class Registry:
         # Asked in the transaction as well, of the entries as they are then.
         def require_second_person(entries: tuple[Entry, ...]) -> None:
             require_past(self.ledger.journal, entries)
-            now_there = _found(self.ledger.url, reference, self._versions_in(entries))
+            now_there = _found(self.ledger.url, reference, self.versions(entries=entries))
             _require_not_revoked(now_there)
             # Keys tell two persons apart; names are compared as well, though anybody can type one.
             if said.keyid == added.keyid:
@@ -168,7 +174,7 @@ class Registry:
         said = self._signed(_checked(added.model_dump() | fields), key)
 
         def require_standing(entries: tuple[Entry, ...]) -> None:
-            _require_not_revoked(_found(self.ledger.url, reference, self._versions_in(entries)))
+            _require_not_revoked(_found(self.ledger.url, reference, self.versions(entries=entries)))
 
         self._record(said, require_standing)
         return self.get(reference)
@@ -180,34 +186,28 @@ class Registry:
         *,
         entries: tuple[Entry, ...] | None = None,
     ) -> Approval | None:
-        """See ``approval_of``; ``entries``: those of the journal, where they were read already."""
+        """The approval that a policy with this digest has, or had at the time ``at`` (aware); None
+        without one that counts here. ``entries`` as for ``versions``; those that are read here
+        have to lead to what is kept of their past.
+        """
         known = self.ledger.trusted_entries() if entries is None else entries
-        for version in self._versions_in(known):
+        for version in self.versions(entries=known):
             if (approval := version.approval(at, of_digest=policy_digest)) is not None:
                 return approval
         return None
-
-    def _versions_in(self, entries: tuple[Entry, ...]) -> tuple[PolicyVersion, ...]:
-        ours = [entry for entry in entries if entry.kind in KINDS.values()]
-        return versions_of(self.ledger.url, ours)
 
     def _signed(
         self, statement: RegistryStatement, key: SigningKey | None, text: str | None = None
     ) -> SignedStatement:
         return signed(statement, key or signing_key(), engine=version_of("cloakwork"), text=text)
 
-    def _record(self, said: SignedStatement, require: Callable[[tuple[Entry, ...]], None]) -> Entry:
+    def _record(
+        self, said: SignedStatement, require: Callable[[tuple[Entry, ...]], object]
+    ) -> Entry:
         statement = said.statement
         return self.ledger.record_event(
             KINDS[statement.act], statement.dataset, said.body(), require=require
         )
-
-
-def approval_of(ledger: Ledger, policy_digest: str, at: datetime | None = None) -> Approval | None:
-    """The approval that a policy with this digest has, or had at the time ``at`` (aware), as
-    ``ledger`` knows it; None without one that counts here.
-    """
-    return Registry(ledger).approval_of(policy_digest, at)
 
 
 def _statement(act: Act, policy: Policy, text: str, person: str, reason: str) -> RegistryStatement:
@@ -267,15 +267,16 @@ REQUIREMENT: Final = "require_approval"
 """The field of a dataset's declaration that says so."""
 
 
-def is_approval_required(ledger: Ledger, dataset: str) -> bool:
-    """Whether a declaration of ``dataset`` in ``ledger`` asks for approved policies; a later one
-    that does not say so takes nothing back.
+def is_approval_required(entries: Iterable[Entry], dataset: str) -> bool:
+    """Whether a declaration of ``dataset`` among the entries of a journal asks for approved
+    policies; a later one that does not say so takes nothing back.
     """
-    return _asks_for_approval(ledger.events("dataset-declared", dataset=dataset))
-
-
-def _asks_for_approval(declared: Iterable[Entry]) -> bool:
-    return any(entry.fields().get(REQUIREMENT) is True for entry in declared)
+    return any(
+        entry.kind == "dataset-declared"
+        and entry.is_of(dataset)
+        and entry.fields().get(REQUIREMENT) is True
+        for entry in entries
+    )
 
 
 def other_columns(policy: Policy, columns: Mapping[str, str] | None) -> tuple[str, ...]:
@@ -296,24 +297,29 @@ def required_approval(
     ledger: Ledger,
     policy: Policy,
     policy_digest: str,
+    entries: tuple[Entry, ...] | None = None,
     *,
     columns: Mapping[str, str] | None = None,
     require: bool = False,
 ) -> Approval | None:
     """The approval that a release under ``policy`` rests on; None where it has none and needs none.
 
-    ``columns``: which columns of the log are read as what, beside what the policy says: nobody
-    approved these. ``require``: whether it needs one whatever its dataset says. Raises NotApproved,
-    in one line, where it needs one and has none that counts.
+    ``entries``: those of the journal, as the transaction that reserves has them: since a first look
+    somebody may have revoked the version, or declared that approval is needed. ``columns``: which
+    columns of the log are read as what, beside what the policy says: nobody approved these.
+    ``require``: whether it needs one whatever its dataset says. Raises NotApproved, in one line,
+    where it needs one and has none that counts.
     """
+    # In the transaction it may have to be approved because it was so at the first look.
+    why = "--require-approval was given" if entries is None else "this release has to be"
+    entries = ledger.trusted_entries() if entries is None else entries
     registry, meta = Registry(ledger), policy.metadata
     others = other_columns(policy, columns)
     # An approval is of the columns that the policy says, and of no others.
-    approval = None if others else registry.approval_of(policy_digest)
+    approval = None if others else registry.approval_of(policy_digest, entries=entries)
     # A dataset may demand approval, and so may whoever applies the policy.
-    by_dataset = is_approval_required(ledger, meta.dataset)
+    by_dataset = is_approval_required(entries, meta.dataset)
     if approval is None and (require or by_dataset):
-        why = "--require-approval was given"
         if by_dataset:
             why = f"dataset {meta.dataset} requires approval"
         reference = reference_of(meta.name, meta.version)
@@ -323,42 +329,10 @@ def required_approval(
                 "of a new version"
             )
         else:
-            found = [each for each in registry.versions() if each.reference == reference]
+            found = _with_reference(reference, registry.versions(entries=entries))
             reason = _why_not(found[0] if found else None, reference, policy_digest)
         raise NotApproved(f"{reference}: is not approved, and {why}: {reason}")
     return approval
-
-
-def still_approved(
-    ledger: Ledger,
-    policy: Policy,
-    policy_digest: str,
-    *,
-    columns: Mapping[str, str] | None = None,
-    require: bool = False,
-) -> Callable[[tuple[Entry, ...]], None]:
-    """The same question for the transaction that reserves, of its entries: between the first look
-    and this one, somebody may have revoked the version, or declared that approval is needed.
-    """
-    approvable = not other_columns(policy, columns)
-
-    def require_approval(entries: tuple[Entry, ...]) -> None:
-        dataset = policy.metadata.dataset
-        declared = (
-            entry for entry in entries if entry.kind == "dataset-declared" and entry.is_of(dataset)
-        )
-        is_required = require or _asks_for_approval(declared)
-        registry = Registry(ledger)
-        approved = approvable and registry.approval_of(policy_digest, entries=entries)
-        if approved or not is_required:
-            return
-        reference = reference_of(policy.metadata.name, policy.metadata.version)
-        raise NotApproved(
-            f"{reference}: is not approved, and must be: that changed while the log was read; "
-            f"cloakwork registry show {reference} tells what happened"
-        )
-
-    return require_approval
 
 
 def details_of(

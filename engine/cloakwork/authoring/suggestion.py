@@ -32,12 +32,12 @@ from cloakwork.base.errors import LogError
 from cloakwork.base.globs import is_glob
 from cloakwork.base.progress import Reporter
 from cloakwork.base.quantities import parse_duration
-from cloakwork.base.text import shown
+from cloakwork.base.text import shown, words_of
 from cloakwork.log.eventlog import TIMESTAMP, EventLog, rows_left_out
 from cloakwork.log.formats.detect import DetectedInput
 from cloakwork.log.formats.options import ROLES, InputOptions
 from cloakwork.plan.policies import parse_policy
-from cloakwork.policy.attribute_words import PERSON, names_one_of, words_of
+from cloakwork.policy.attribute_words import PERSON, names_one_of
 from cloakwork.policy.document import did_you_mean, in_quotes
 from cloakwork.policy.model import Policy
 from cloakwork.policy.semantics import NO_OWNER, NO_PURPOSE, placeholder
@@ -387,32 +387,18 @@ def suggest(
     times: Times = "drawn",
     detected: DetectedInput = NOTHING_DETECTED,
     unit: str | None = None,
+    proposals: tuple[Proposal, ...] | None = None,
 ) -> Suggestion:
     """Propose a role and a treatment for every attribute of ``log``, and guarantees for
     ``audience``; ``times``: how they are to be released where there are some; ``detected``: how the
     log was read; ``unit``: the attribute of cases that is to be protected with all of its
     cases.
 
-    It reads the raw log: what it returns is internal, but for what an author keeps of it.
+    ``proposals``: of all attributes, where they were looked at already. It reads the raw log: what
+    it returns is internal, but for what an author keeps of it.
     """
-    proposals = tuple(classify(figures) for figures in figures_of(log))
-    return suggestion_of(
-        log, proposals, header, audience, goal, times=times, detected=detected, unit=unit
-    )
-
-
-def suggestion_of(
-    log: EventLog,
-    proposals: tuple[Proposal, ...],
-    header: PolicyHeader,
-    audience: Audience,
-    goal: Goal | None,
-    *,
-    times: Times,
-    detected: DetectedInput = NOTHING_DETECTED,
-    unit: str | None = None,
-) -> Suggestion:
-    """As ``suggest``, of attributes that were looked at already."""
+    if proposals is None:
+        proposals = tuple(classify(figures) for figures in figures_of(log))
     goal = goal or Circumstances().goal(audience, times)
     named = tuple(each for each in proposals if _can_be_named(each.name))
     has_times = has_time(log)

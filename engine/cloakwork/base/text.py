@@ -2,6 +2,7 @@
 versions of packages.
 """
 
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
 
 SIZES: Final = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 """Bytes in a unit."""
+
+
+_LETTERS: Final = re.compile(r"[^\W\d_]+")
 
 
 def shown(name: str) -> str:
@@ -52,6 +56,23 @@ def counted(count: int, noun: str) -> str:
 def quoted(names: Iterable[str]) -> tuple[str, ...]:
     """Names in quotation marks."""
     return tuple(f"'{name}'" for name in names)
+
+
+def words_of(name: str) -> tuple[str, ...]:
+    """The words of a name, in lower case, without numbers and signs.
+
+    >>> words_of("case:landRegisterID")
+    ('case', 'land', 'register', 'id')
+    >>> words_of("DeclarationNumber_3")
+    ('declaration', 'number')
+    """
+    # A capital after a small letter begins a word, as in camelCase.
+    before = " " + name
+    divided = "".join(
+        f" {letter}" if last.islower() and letter.isupper() else letter
+        for last, letter in zip(before, name, strict=False)
+    )
+    return tuple(word.lower() for word in _LETTERS.findall(divided))
 
 
 def first_line(error: BaseException) -> str:

@@ -79,7 +79,7 @@ from cloakwork.ledger.records import (
 URL_VARIABLE: Final = "CLOAKWORK_LEDGER"
 """The environment variable that names the ledger where no URL is given."""
 
-Require = Callable[[tuple[Entry, ...]], None]
+Require = Callable[[tuple[Entry, ...]], object]
 """Raises where the entries so far forbid another one, in the transaction that would write it."""
 
 

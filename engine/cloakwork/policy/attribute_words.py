@@ -1,26 +1,6 @@
 """What the names of attributes say, in the languages that logs are written in."""
 
-import re
 from typing import Final
-
-_LETTERS: Final = re.compile(r"[^\W\d_]+")
-
-
-def words_of(name: str) -> tuple[str, ...]:
-    """The words of a name, in lower case, without numbers and signs.
-
-    >>> words_of("case:landRegisterID")
-    ('case', 'land', 'register', 'id')
-    >>> words_of("DeclarationNumber_3")
-    ('declaration', 'number')
-    """
-    # A capital after a small letter begins a word, as in camelCase.
-    before = " " + name
-    divided = "".join(
-        f" {letter}" if last.islower() and letter.isupper() else letter
-        for last, letter in zip(before, name, strict=False)
-    )
-    return tuple(word.lower() for word in _LETTERS.findall(divided))
 
 
 def names_one_of(words: tuple[str, ...], stems: frozenset[str]) -> bool:

@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any, Final
 
-from pydantic import JsonValue
-
 from cloakwork.base.costs import guessing_advantage
 from cloakwork.base.facts import CASE, unit_name
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.base.text import words_of
 from cloakwork.guarantees import (
     VACUOUS_T,
     DifferentialPrivacy,
@@ -19,11 +18,11 @@ from cloakwork.guarantees import (
     TCloseness,
 )
 from cloakwork.policy.advice import Advice, named_advice
-from cloakwork.policy.attribute_words import STAFF, names_one_of, words_of
+from cloakwork.policy.attribute_words import STAFF, names_one_of
 from cloakwork.policy.document import Steps
 from cloakwork.policy.explain import covered_columns, gains_of_declaring, is_released
 from cloakwork.policy.model import Policy
-from cloakwork.policy.semantics import NO_OWNER, PURPOSE_ASKED, is_unstated
+from cloakwork.policy.semantics import NO_OWNER, PURPOSE_ASKED, is_unstated, leaves_of_tree
 
 CASE_ID: Final = "case:concept:name"
 LARGE_EPSILON: Final = 4.0
@@ -294,8 +293,12 @@ def shallow_branches(policy: Policy) -> Iterator[Advice]:
     for name, rule in policy.spec.attributes.items():
         if rule.hierarchy is None or rule.treatment != "generalise" or rule.level == 0:
             continue
-        # A value at this depth or above stands in no group as deep as the level.
-        higher = [value for value, depth in _depths(rule.hierarchy, 1) if depth <= rule.level]
+        # Names of groups are text; where a value stands in its list is a number.
+        higher = [
+            str(value)
+            for place, value in leaves_of_tree(rule.hierarchy, ())
+            if sum(isinstance(step, str) for step in place) < rule.level
+        ]
         if higher:
             more = f" and {len(higher) - 1} more" if len(higher) > 1 else ""
             message = (
@@ -304,22 +307,6 @@ def shallow_branches(policy: Policy) -> Iterator[Advice]:
                 "move it below a group of that depth, or lower the level"
             )
             yield Advice(("spec", "attributes", name, "hierarchy"), message)
-
-
-def _depths(tree: JsonValue | Mapping[str, JsonValue], depth: int) -> Iterator[tuple[str, int]]:
-    """The values of a generalisation tree and their depths; those directly in it: ``depth``."""
-    if isinstance(tree, Mapping):
-        for name, below in tree.items():
-            # A name with nothing below it is a value itself.
-            if below is None or (isinstance(below, list | Mapping) and not below):
-                yield str(name), depth
-            else:
-                yield from _depths(below, depth + 1)
-    elif isinstance(tree, list):
-        for item in tree:
-            yield from _depths(item if isinstance(item, Mapping) else {str(item): None}, depth)
-    elif tree is not None:
-        yield str(tree), depth
 
 
 def little_left(policy: Policy) -> Iterator[Advice]:

@@ -223,7 +223,7 @@ def hierarchies_are_trees(content: Content) -> Iterator[ShapeError]:
         if not isinstance(rule, dict) or not isinstance(rule.get("hierarchy"), dict):
             continue
         steps = ("spec", "attributes", name, "hierarchy")
-        leaves = list(_leaves_of_tree(rule["hierarchy"], steps))
+        leaves = list(leaves_of_tree(rule["hierarchy"], steps))
         first: dict[str, Steps] = {}
         for place, value in leaves:
             if isinstance(value, RefusedValue):
@@ -247,16 +247,16 @@ def hierarchies_are_trees(content: Content) -> Iterator[ShapeError]:
             yield ShapeError((*steps[:-1], "level"), message)
 
 
-def _leaves_of_tree(tree: Any, steps: Steps) -> Iterator[tuple[Steps, Any]]:
+def leaves_of_tree(tree: Any, steps: Steps) -> Iterator[tuple[Steps, Any]]:
     """The values of a generalisation tree with their places; an empty group yields itself."""
     if isinstance(tree, dict) and tree:
         for group, below in tree.items():
-            yield from _leaves_of_tree(below, (*steps, group))
+            yield from leaves_of_tree(below, (*steps, group))
     elif isinstance(tree, list) and tree:
         for index, below in enumerate(tree):
             place = (*steps, index)
             if isinstance(below, dict):
-                yield from _leaves_of_tree(below, place)
+                yield from leaves_of_tree(below, place)
             else:
                 yield place, below
     else:

@@ -25,7 +25,7 @@ from cloakwork.base.facts import Unit, unit_name
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.naming import ACTIVITY, CASE_ID, TIMESTAMP
 from cloakwork.base.quantities import Duration, Frozen
-from cloakwork.base.text import listed, version_of
+from cloakwork.base.text import listed, version_of, words_of
 from cloakwork.evaluation.bounds import FigureBounds, figure_bounds
 from cloakwork.evaluation.control_flow import FlowGraph
 from cloakwork.evaluation.risk_figures import RiskReport
@@ -39,7 +39,7 @@ from cloakwork.ledger.ledger import Ledger, forecast_budget
 from cloakwork.ledger.records import Record
 from cloakwork.plan.budget import ledger_terms
 from cloakwork.plan.model import Plan
-from cloakwork.policy.attribute_words import NAMED, PERSON, STAFF, WHO, names_one_of, words_of
+from cloakwork.policy.attribute_words import NAMED, PERSON, STAFF, WHO, names_one_of
 from cloakwork.policy.load import shipped
 from cloakwork.publishing.folder import (
     INTERNAL_FOLDER,

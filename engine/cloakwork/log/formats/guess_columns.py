@@ -13,7 +13,7 @@ from typing import Final
 import polars as pl
 
 from cloakwork.base.naming import ACTIVITY, CASE_ID, TIMESTAMP, values_of
-from cloakwork.base.text import shown
+from cloakwork.base.text import shown, words_of
 from cloakwork.log.formats.column_names import common_column
 from cloakwork.log.formats.written_times import candidate_formats
 from cloakwork.log.times import parse_times
@@ -123,13 +123,13 @@ class _Search:
         if len(near) > 1:
             listed = _listed(near)
             # Of the beginning and the end of a step the end counts, as in XES.
-            ends = [each for each in near if names(words(each.name), COMPLETED_WORDS)]
+            ends = [each for each in near if names(words_of(each.name), COMPLETED_WORDS)]
             if len(ends) != 1:
                 said = f"which column holds the timestamp is open: {listed}"
                 self.leave_open(TIMESTAMP, said, tuple(each.name for each in near))
                 return
             best, others, is_sure = ends[0], f", of {listed}", False
-        elif best.is_constant and (best.points < 0 or holds_stem(words(best.name), OF_CASE_WORDS)):
+        elif best.is_constant and (best.points < 0 or names(words_of(best.name), OF_CASE_WORDS)):
             self._leave_time_open([best], (best.name,))
             return
         else:
@@ -201,7 +201,7 @@ def _points_as_case(name: str, values: pl.Series) -> int:
     # Missing somewhere, or another one in each row: no id of a case.
     if values.null_count() or distinct in (0, rows):
         return 0
-    named = words(name)
+    named = words_of(name)
     is_numbered = any(word in NUMBERED_WORDS for word in named)
     points = 4 * names(named, CASE_WORDS) + 2 * is_numbered
     points -= 3 * names(named, PEOPLE_WORDS)
@@ -221,7 +221,7 @@ def _points_as_activity(
     distinct = values.n_unique()
     if values.dtype != pl.String or not 2 <= distinct <= min(MOST_ACTIVITIES, len(values) // 2 + 1):
         return 0
-    named = words(name)
+    named = words_of(name)
     is_named = names(named, ACTIVITY_WORDS)
     others = [word for word in named if not (is_named and word in NAME_WORDS)]
     points = 5 * is_named - 6 * names(others, PEOPLE_WORDS)
@@ -292,7 +292,7 @@ class TimeColumn:
     @property
     def is_birth(self) -> bool:
         """Whether it is named for a birth or a death, which is the time of no event."""
-        return holds_stem(words(self.name), BIRTH_WORDS)
+        return names(words_of(self.name), BIRTH_WORDS)
 
     @property
     def is_constant(self) -> bool:
@@ -302,9 +302,9 @@ class TimeColumn:
     @property
     def points(self) -> int:
         """How much speaks for it."""
-        named = words(self.name)
+        named = words_of(self.name)
         found = 3 * self.has_clock + 2 * names(named, TIME_WORDS | COMPLETED_WORDS) - self.has_gaps
-        found -= 4 * holds_stem(named, OF_CASE_WORDS)
+        found -= 4 * names(named, OF_CASE_WORDS)
         if self.varies is not None:
             found += 2 * (self.varies >= SELDOM) + 2 * (self.varies >= 0.5)
         return found
@@ -337,20 +337,9 @@ def _reads_as_times(name: str, values: pl.Series) -> bool:
     if not parse_times(held).values.null_count():
         return True
     # Digits alone may number something.
-    if held.str.contains(r"^\d+$").all() and not names(words(name), TIME_WORDS):
+    if held.str.contains(r"^\d+$").all() and not names(words_of(name), TIME_WORDS):
         return False
     return bool(candidate_formats(held))
-
-
-def words(name: str) -> tuple[str, ...]:
-    """The words of a column's name, in lower case, without numbers and signs.
-
-    >>> words("Claim_id"), words("CreatedOn")
-    (('claim', 'id'), ('created', 'on'))
-    """
-    # A capital letter behind a small one begins a word.
-    divided = re.sub(r"(?<=[a-zà-ÿ])(?=[A-ZÀ-Þ])", " ", name)
-    return tuple(word.lower() for word in re.findall(r"[^\W\d_]+", divided))
 
 
 def names(found: Sequence[str], known: frozenset[str]) -> bool:
@@ -360,13 +349,6 @@ def names(found: Sequence[str], known: frozenset[str]) -> bool:
     # Shorter words begin or end too many others.
     long = tuple(word for word in known if len(word) > 3)
     return any(word in known or word.startswith(long) or word.endswith(long) for word in found)
-
-
-def holds_stem(found: Sequence[str], stems: frozenset[str]) -> bool:
-    """Whether a word holds one of ``stems`` anywhere, as compounds do; a stem of four letters or
-    fewer must be the whole word.
-    """
-    return any(word == stem if len(stem) <= 4 else stem in word for word in found for stem in stems)
 
 
 def _known(text: str) -> frozenset[str]:
