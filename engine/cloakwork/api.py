@@ -34,6 +34,7 @@ from cloakwork.plan.planner import make_plan, require_window
 from cloakwork.policy.advice import Advice
 from cloakwork.policy.load import digest
 from cloakwork.policy.model import Policy
+from cloakwork.publishing.examine import verify as verify_release
 from cloakwork.publishing.keys import SigningKey
 from cloakwork.publishing.keys import signing_key as find_key
 from cloakwork.publishing.opened import opened_release, opened_under
@@ -41,7 +42,6 @@ from cloakwork.publishing.publish import Published, check_destination
 from cloakwork.publishing.publish import pack as pack_release
 from cloakwork.publishing.publish import publish as publish_release
 from cloakwork.publishing.verify import Demands, Verification
-from cloakwork.publishing.verify import verify as verify_release
 from cloakwork.report.model import Audience
 from cloakwork.report.model import Format as ReportFormat
 from cloakwork.report.render import internal_files, render, render_pdf

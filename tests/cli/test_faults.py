@@ -18,8 +18,8 @@ import pytest
 
 from cloakwork.cli import main
 from cloakwork.ledger.ledger import Ledger, ReservationRequest
+from cloakwork.publishing.examine import verify
 from cloakwork.publishing.reconcile import reconcile
-from cloakwork.publishing.verify import verify
 from conftest import Said, in_long_form, runs
 from counterexamples.small import small_log, small_policy
 from forked import Fork, Forks

@@ -39,6 +39,7 @@ from cloakwork.plan.planner import make_plan
 from cloakwork.policy.model import Policy
 from cloakwork.publishing import verify as verifying
 from cloakwork.publishing.dsse import canonical, seal
+from cloakwork.publishing.from_plan import plan_bytes
 from cloakwork.publishing.keys import SigningKey, signing_key, trust
 from cloakwork.publishing.publish import Published
 from cloakwork.publishing.statement import file_digest
@@ -303,6 +304,17 @@ def a_release(
 def _recorded_last(plan: Plan) -> PrivacyEvent | None:
     """What the second step records: all that its plan lists."""
     return plan.steps[1].event if len(plan.steps) > 1 else None
+
+
+def write_plan(folder: Path, plan: Any) -> None:
+    """A plan as it would be written, so that only what it says can be wrong; of what is no plan,
+    the JSON.
+    """
+    try:
+        content = plan_bytes(Plan.model_validate(plan))
+    except ValueError:
+        content = json.dumps(plan, indent=2).encode() + b"\n"
+    (folder / "plan.json").write_bytes(content)
 
 
 def envelope_of(folder: Path) -> dict[str, Any]:

@@ -15,9 +15,9 @@ from cloakwork.base.records import stated
 from cloakwork.errors import VerificationFailed
 from cloakwork.plan.model import Plan
 from cloakwork.publishing import verify as verifying
+from cloakwork.publishing.examine import verify
 from cloakwork.publishing.keys import SigningKey, signing_key
 from cloakwork.publishing.statement import Statement
-from cloakwork.publishing.verify import verify
 from publishing.conftest import (
     REAL_PROOF,
     VARIANTS,
@@ -26,6 +26,7 @@ from publishing.conftest import (
     a_policy,
     envelope_of,
     resign,
+    write_plan,
 )
 
 JUNK: tuple[Any, ...] = (
@@ -93,7 +94,7 @@ def test_a_plan_that_claims_more_than_it_gives_fails_though_signed(
 
     plan = json.loads((made / "plan.json").read_text())
     plan["claims"][1]["cost"]["epsilon"] = 0.5
-    (made / "plan.json").write_text(json.dumps(plan))
+    write_plan(made, plan)
     resign(made, key, claim_more)
 
     with pytest.raises(VerificationFailed, match="cannot be derived again"):
@@ -107,7 +108,7 @@ def test_plans_of_junk_fail_without_a_traceback(made: Path, key: SigningKey) -> 
         plan = json.loads(original)
         container, place = rng.choice(list(places(plan)))
         container[place] = rng.choice(JUNK)
-        (made / "plan.json").write_text(json.dumps(plan))
+        write_plan(made, plan)
         resign(made, key)
         _fails_or_is_the_same(made, original, (made / "plan.json").read_text(), _meaning)
 

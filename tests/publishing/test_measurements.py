@@ -29,8 +29,9 @@ from cloakwork.kernel import ONE, Books, Entries, Kernel, Laplace, Table
 from cloakwork.log.eventlog import EventLog
 from cloakwork.noise import reproducible
 from cloakwork.publishing import verify as verifying
+from cloakwork.publishing.dsse import read_envelope
 from cloakwork.publishing.folder import MEASUREMENTS_FILE, pack_folder, read_measurements
-from cloakwork.publishing.verify import check_measurements, read_envelope, read_statement
+from cloakwork.publishing.verify import check_measurements, read_statement
 from cloakwork.report.render import render
 from cloakwork.run.prepare import prepared_log
 from cloakwork.run.run import Run
@@ -103,7 +104,7 @@ def test_no_tables_stand_beside_a_log_that_is_k_anonymous(tmp_path: Path) -> Non
 
 def test_verify_refuses_tables_that_no_claim_covers(dp: Path) -> None:
     plan = make_plan(load_policy(ROOT / "policies/flow-with-drawn-times.yaml"))
-    (check,) = check_measurements(dp, statement_of(dp), plan)
+    (check,) = check_measurements(statement_of(dp), plan, lambda: None)
     assert not check.holds and "covers" in check.says
 
 

@@ -16,9 +16,9 @@ from cloakwork.errors import OutputError
 from cloakwork.plan.model import Plan
 from cloakwork.publishing import publish as publishing
 from cloakwork.publishing import verify as verifying
+from cloakwork.publishing.examine import verify
 from cloakwork.publishing.keys import SigningKey
 from cloakwork.publishing.publish import Published, check_destination
-from cloakwork.publishing.verify import verify
 from cloakwork.report.model import INTERNAL_BANNER, InternalReport
 from conftest import runs
 from forked import forking_server

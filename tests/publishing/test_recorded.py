@@ -17,9 +17,9 @@ from cloakwork.errors import BudgetExceeded, VerificationFailed
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.plan.planner import make_plan
 from cloakwork.publishing import verify as verifying
+from cloakwork.publishing.examine import verify
 from cloakwork.publishing.keys import SigningKey, signing_key
 from cloakwork.publishing.statement import statement_schema
-from cloakwork.publishing.verify import verify
 from cloakwork.run.run import Run
 from publishing.conftest import (
     REAL_PROOF,

@@ -16,12 +16,17 @@ from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats import Attribute, write_log
 from cloakwork.publishing import verify as verifying
 from cloakwork.publishing.dsse import canonical
-from cloakwork.publishing.from_plan import attributes_of, column_mismatches, released_columns
+from cloakwork.publishing.examine import verify
+from cloakwork.publishing.from_plan import (
+    attributes_of,
+    column_mismatches,
+    plan_bytes,
+    released_columns,
+)
 from cloakwork.publishing.keys import SigningKey
-from cloakwork.publishing.publish import Published, plan_bytes
+from cloakwork.publishing.publish import Published
 from cloakwork.publishing.stamp import EXTENSIONS, stamp
 from cloakwork.publishing.statement import ReleasedColumn
-from cloakwork.publishing.verify import verify
 from publishing.conftest import VARIANTS, a_log, a_plan, a_policy, envelope_of, public_file, resign
 
 
@@ -167,7 +172,8 @@ def test_another_kind_of_statement_fails(
     published: Path, key: SigningKey, change: dict[str, Any]
 ) -> None:
     resign(published, key, lambda statement: statement.update(change))
-    assert "as this version knows it" in mismatches(published)[0]
+    told = "does not fit its schema" if "predicate" in change else "as this version knows it"
+    assert told in mismatches(published)[0]
 
 
 def test_a_payload_that_is_not_canonical_fails(published: Path, key: SigningKey) -> None:
@@ -265,7 +271,31 @@ def test_a_log_of_another_format_than_planned_fails(published: Path, key: Signin
 def test_a_signed_plan_that_is_none_fails(published: Path, key: SigningKey, content: bytes) -> None:
     (published / "plan.json").write_bytes(content)
     resign(published, key)
-    assert "is not a plan as this version knows it" in mismatches(published)[0]
+    told = "does not fit its schema" if content == b"{}" else "is not a plan as this version knows"
+    assert told in mismatches(published)[0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda plan: plan + b"\n",
+        lambda plan: json.dumps(json.loads(plan)).encode(),
+        lambda plan: plan.replace(b"{", b'{"engine": "hidden",', 1),
+        lambda plan: plan.replace(b"1.0,", b"1.00,", 1),
+        lambda plan: plan.replace(b"cloakwork/v1", b"\\u0063loakwork/v1", 1),
+    ],
+)
+def test_a_signed_plan_in_other_bytes_fails(
+    published: Path, key: SigningKey, change: Callable[[bytes], bytes]
+) -> None:
+    """What Cloakwork would not write says something to other readers, or hides it from them."""
+    written = (published / "plan.json").read_bytes()
+    changed = change(written)
+    assert changed != written
+    (published / "plan.json").write_bytes(changed)
+    resign(published, key)
+    (told,) = mismatches(published)
+    assert "not in the form in which plans are written" in told or "is not a plan" in told
 
 
 @pytest.mark.parametrize("format_", ["xes", "xes.gz", "csv", "csv.gz", "parquet"])

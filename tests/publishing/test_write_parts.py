@@ -20,12 +20,12 @@ from cloakwork.log.formats import read_log, write_log
 from cloakwork.publishing import folder as folder_of_release
 from cloakwork.publishing import publish as writing
 from cloakwork.publishing import verify as verifying
+from cloakwork.publishing.examine import verify
 from cloakwork.publishing.folder import names_of_log, part_name
 from cloakwork.publishing.keys import SigningKey
 from cloakwork.publishing.opened import opened_log
 from cloakwork.publishing.publish import PartWriter, pack, write_parts
 from cloakwork.publishing.reconcile import _read_statement
-from cloakwork.publishing.verify import verify
 from cloakwork.report.render import render
 from log_in_parts import LogInParts
 from publishing.conftest import VARIANTS, MadeByHand, a_log, a_release, envelope_of, resign

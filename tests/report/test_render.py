@@ -14,8 +14,7 @@ from cloakwork.errors import OutputError, VerificationFailed
 from cloakwork.guarantees.claims import Homogeneity, NoTotal, SingleTimesOnly
 from cloakwork.plan.model import UnprovenClaim
 from cloakwork.plan.sentences import reasons_in_words
-from cloakwork.publishing.from_plan import statement_of
-from cloakwork.publishing.publish import plan_bytes
+from cloakwork.publishing.from_plan import plan_bytes, statement_of
 from cloakwork.report.html import bar, figure
 from cloakwork.report.model import INTERNAL_BANNER, Audience
 from cloakwork.report.render import render

@@ -197,7 +197,7 @@ def verify(
     in your data folder, and looked at each time.
     """
     from cloakwork.publishing.checkpoint import compare, read_checkpoint
-    from cloakwork.publishing.verify import verify as verify_release
+    from cloakwork.publishing.examine import verify as verify_release
 
     book = open_ledger(ledger, tell_missing=True)
     # A chain whose newest entries were cut off is whole; statements name entries it must hold.

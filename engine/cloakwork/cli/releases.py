@@ -96,8 +96,8 @@ def verify(
     DIR_OR_ZIP is a release folder or a file that 'cloakwork pack' made. Exit code 5: it is not what
     it says, it is not the one expected, or a guarantee of it was found void since (an advisory).
     """
+    from cloakwork.publishing.examine import verify as verify_release
     from cloakwork.publishing.verify import Demands, Verification
-    from cloakwork.publishing.verify import verify as verify_release
     from cloakwork.report.verification import (
         refusal_line,
         verdict_line,

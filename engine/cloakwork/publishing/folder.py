@@ -15,6 +15,7 @@ release, which always has a slash; no other name is accepted, so that none leads
 """
 
 import filecmp
+import hashlib
 import json
 import os
 import re
@@ -279,6 +280,15 @@ def check_file(folder: Path, name: str, digest: str) -> Check:
     except OSError as error:
         return Check(False, f"{name}: cannot be read ({error.strerror})")
     return digest_check(name, same)
+
+
+def read_signed(folder: Path, name: str, digest: str) -> tuple[bytes, Check]:
+    """The bytes of a document, and whether they are those with this SHA-256 (hex)."""
+    try:
+        content = read_document(folder / name)
+    except VerificationFailed as error:
+        return b"", Check(False, error.mismatches[0])
+    return content, digest_check(name, hashlib.sha256(content).hexdigest() == digest)
 
 
 def digest_check(name: str, same: bool) -> Check:

@@ -57,6 +57,11 @@ _ROLES: Final = {ACTIVITY: CONTROL_FLOW, TIMESTAMP: TIMESTAMPS, CASE_ID: METADAT
 # --- what a released log holds, and which rule of the plan each attribute follows
 
 
+def plan_bytes(plan: Plan) -> bytes:
+    """A plan as the text of ``plan.json``."""
+    return plan.model_dump_json(by_alias=True, indent=2).encode() + b"\n"
+
+
 def released_columns(log: LogHandle, plan: Plan) -> tuple[ReleasedColumn, ...]:
     """Every attribute that the released ``log`` holds, case attributes first, each part in
     alphabetical order.

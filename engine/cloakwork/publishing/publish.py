@@ -21,8 +21,8 @@ from cloakwork.base.progress import Reporter, silent
 from cloakwork.engines.base import part_bounds
 from cloakwork.log.eventlog import EventLog, LogHandle
 from cloakwork.log.formats import Attribute, write_log
-from cloakwork.plan.model import Plan
 from cloakwork.publishing.dsse import seal
+from cloakwork.publishing.examine import verify, verify_written
 from cloakwork.publishing.folder import (
     INTERNAL_FOLDER,
     MEASUREMENTS_FILE,
@@ -35,7 +35,7 @@ from cloakwork.publishing.folder import (
     pack_folder,
     part_name,
 )
-from cloakwork.publishing.from_plan import released_columns, statement_of
+from cloakwork.publishing.from_plan import plan_bytes, released_columns, statement_of
 from cloakwork.publishing.keys import SigningKey
 from cloakwork.publishing.keys import signing_key as find_signing_key
 from cloakwork.publishing.stamp import EXTENSIONS, stamp
@@ -45,7 +45,7 @@ from cloakwork.publishing.statement import (
     file_digest,
     statement_payload,
 )
-from cloakwork.publishing.verify import Verification, verify, verify_written
+from cloakwork.publishing.verify import Verification
 from cloakwork.run.release import Release
 from cloakwork.run.run import failed
 
@@ -224,11 +224,6 @@ def _commit_entry(release: Release, published: Published) -> None:
             f"{published.folder} stands complete, and could not be recorded as committed "
             f"({error}); run 'cloakwork ledger reconcile {published.folder}'",
         ) from error
-
-
-def plan_bytes(plan: Plan) -> bytes:
-    """A plan as the text of ``plan.json``."""
-    return plan.model_dump_json(by_alias=True, indent=2).encode() + b"\n"
 
 
 @contextmanager

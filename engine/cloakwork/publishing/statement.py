@@ -14,7 +14,6 @@ What is claimed are records. ``from_plan`` makes them, and the sentences beside 
 """
 
 import hashlib
-import json
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -328,18 +327,23 @@ def file_digest(path: Path) -> str:
 
 
 # --- the JSON Schema of the predicate, for checks elsewhere: ``python -m
-# cloakwork.publishing.statement`` in a checkout writes it again. The in-toto layer and the envelope
+# cloakwork.publishing.schemas`` in a checkout writes it again. The in-toto layer and the envelope
 # around it have public schemas of their own.
 
 
 def statement_schema() -> dict[str, Any]:
     """The schema as JSON values (draft 2020-12)."""
+    return schema_of(PrivacyStatement, PREDICATE_TYPE, "Cloakwork privacy statement, version 2")
+
+
+def schema_of(model: type[Frozen], identity: str, title: str) -> dict[str, Any]:
+    """The schema of a model as it is written down."""
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": PREDICATE_TYPE,
-        "title": "Cloakwork privacy statement, version 2",
+        "$id": identity,
+        "title": title,
     }
-    generated = PrivacyStatement.model_json_schema(by_alias=True, mode="serialization")
+    generated = model.model_json_schema(by_alias=True, mode="serialization")
     return head | {key: with_bounds(value) for key, value in generated.items() if key not in head}
 
 
@@ -353,14 +357,3 @@ def with_bounds(schema: Any) -> Any:
         SCHEMA_BOUNDS.get(key, key) if isinstance(value, int | float) else key: with_bounds(value)
         for key, value in schema.items()
     }
-
-
-def schema_text() -> str:
-    """The schema as it stands in its file."""
-    return json.dumps(statement_schema(), indent=2, ensure_ascii=False) + "\n"
-
-
-if __name__ == "__main__":
-    from cloakwork.policy.load import shipped
-
-    (shipped("schemas") / "privacy-statement-v2.json").write_text(schema_text(), encoding="utf-8")

@@ -2,21 +2,25 @@
 measured?
 
 Nothing is trusted before it is authentic. These are the rules, in the order in which they are
-applied; nothing is parsed or looked into that an earlier rule refuses.
+applied; nothing is parsed or looked into that an earlier rule refuses. Nothing is opened here: what
+a rule judges it is given, or the function that reads it (``examine``).
 
 The release is *authentic*:
 
-- the envelope is a plain file of a sane size, and a DSSE envelope (``dsse.read_envelope``);
+- the envelope is a plain file of a sane size, and a DSSE envelope in the one form in which they
+  are written (``dsse.read_envelope``);
 - its signature was made by the key that the caller names, else by one that is trusted here; a key
   that travels with the release would prove nothing (``check_signature``);
-- its payload is canonical JSON and a statement of this version (``read_statement``);
-- it signs one log, whole or in parts, and one plan; each is a plain file with the signed digest
-  (``check_signed_files``), and nothing else stands in the folder (``folder.check_entries``);
+- its payload is what the published schema says, canonical JSON, a statement of this version, and
+  signs one log, whole or in parts, and one plan (``read_statement``);
+- each of these is a plain file with the signed digest (``check_signed_files``), and nothing else
+  stands in the folder (``folder.check_entries``);
 - the noise is stated to be secret, and its cost charged to a ledger (``check_private``).
 
 What is stated is *derived again* from the plan (``privacy.md`` 10):
 
-- the plan is one of this version, and the log has its format (``check_format``);
+- the plan is what the published schema says, one of this version, and in the form in which plans
+  are written (``read_plan``), and the log has its format (``check_format``);
 - the statement's records are those of a statement of this plan (``check_statement``);
 - each step that measures recorded answers, and no more than planned (``check_recorded``);
 - noisy tables stand beside the log only where a claim covers them (``check_measurements``);
@@ -33,14 +37,12 @@ guarantee, and the release is the one that the caller demands. The internal fold
 examined: a release is passed on without it.
 """
 
-import hashlib
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 
 from cloakwork.base.costs import Composed, PrivacyEvent, charges_anything
 from cloakwork.base.errors import (
@@ -63,33 +65,27 @@ from cloakwork.kernel import Books
 from cloakwork.ledger.advisories import AdvisoryMatch, advisories_for
 from cloakwork.log.eventlog import LogHandle
 from cloakwork.plan.model import Plan
-from cloakwork.plan.planner import prove, with_own_sentences
-from cloakwork.publishing.dsse import Envelope, is_signed_by, read_envelope, read_json
+from cloakwork.plan.planner import prove
+from cloakwork.publishing.dsse import Envelope, is_signed_by, read_json
 from cloakwork.publishing.folder import (
     MEASUREMENTS_FILE,
     PLAN_FILE,
     STATEMENT_FILE,
     Check,
     LogFiles,
-    check_entries,
-    check_file,
-    digest_check,
-    holds_internal,
     log_files,
+    log_path,
     names_of_log,
-    read_document,
-    read_measurements,
-    unpacked,
 )
 from cloakwork.publishing.from_plan import (
     HeldAttributes,
     column_mismatches,
-    reworded_statement,
+    plan_bytes,
     statement_of,
 )
-from cloakwork.publishing.keys import SigningKey, keyid_of, trusted_key, why_trusted
-from cloakwork.publishing.keys import public_key as read_public_key
-from cloakwork.publishing.stamp import differences, flat, read_stamp, stamp
+from cloakwork.publishing.keys import keyid_of
+from cloakwork.publishing.schemas import Schema, schema_fault
+from cloakwork.publishing.stamp import differences, flat, stamp
 from cloakwork.publishing.statement import (
     PREDICATE_TYPE,
     PrivacyStatement,
@@ -100,6 +96,8 @@ from cloakwork.run.release import tells_measurements
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    from cloakwork.publishing.read_files import ReadFiles
 
 EXPECTABLE: Final = ("policy", "dataset", "release")
 """What a caller may demand of a release."""
@@ -224,128 +222,6 @@ class Verification:
         )
 
 
-def verify(
-    path: Path, *, public_key: Path | None = None, demands: Demands = NO_DEMANDS
-) -> Verification:
-    """Check a published release, a folder or the file that ``pack`` made, and measure again what
-    can be measured.
-
-    The signature is checked with the key in the file ``public_key``, else with one that is trusted
-    here.
-
-    Raises VerificationFailed with every mismatch found; also where an advisory voids a guarantee,
-    and where the release is not the one demanded (``found`` then holds what was verified).
-    OutputError when ``public_key``, or a key kept here, cannot be relied on: that says nothing of
-    the release.
-    """
-
-    def key_of(envelope: Envelope) -> "Ed25519PublicKey | None":
-        # The caller's key goes before any that is trusted here.
-        if public_key is not None:
-            return read_public_key(public_key)
-        # Ids in the envelope only say which of the trusted keys to try.
-        known = (trusted_key(signature.keyid) for signature in envelope.signatures)
-        return next((key for key in known if key is not None), None)
-
-    with unpacked(path) if path.is_file() else nullcontext(path) as folder:
-        seen = _examine(folder, key_of)
-        internal = holds_internal(folder)
-    authentic = (*seen.authentic, check_private(seen.statement.predicate))
-    if failed := _failed((*authentic, *seen.derived, *seen.measured)):
-        raise VerificationFailed(failed)
-    # Sentences are made here from the statement's records, and never taken from its signer.
-    statement = seen.statement.predicate
-    advisories: tuple[AdvisoryMatch, ...] = ()
-    if seen.plan is not None:
-        statement = reworded_statement(statement, with_own_sentences(seen.plan))
-        advisories = advisories_of_plan(seen.plan)
-    named = f"given by --public-key {public_key.name}" if public_key else None
-    found = Verification(
-        path=path,
-        keyid=seen.keyid,
-        trusted=named or why_trusted(seen.keyid),
-        statement=statement,
-        authentic=authentic,
-        derived=seen.derived,
-        measured=seen.measured,
-        internal=internal,
-        advisories=advisories,
-    )
-    void = [f"void: {match}" for match in found.void]
-    if unmet := [*demands.unmet_by(statement), *void]:
-        raise VerificationFailed(unmet, found=found)
-    return found
-
-
-def verify_written(folder: Path, key: SigningKey) -> None:
-    """Check a release that was just written by ``key`` and not published yet, by the rules of
-    ``verify``.
-
-    Raises VerificationFailed, in one line, unless the files are what the statement signs and the
-    claims hold on them.
-    """
-    seen = _examine(folder, lambda _: key.private.public_key())
-    if failed := _failed((*seen.authentic, *seen.derived, *seen.measured)):
-        more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
-        raise VerificationFailed(
-            [f"no release, since what was written is not what it states: {failed[0]}{more}"]
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Examined:
-    """How far a release passed the rules: what was checked, and what was read on the way."""
-
-    statement: Statement
-    keyid: str
-    authentic: tuple[Check, ...]
-    derived: tuple[Check, ...] = ()
-    measured: tuple[Check, ...] = ()
-    plan: Plan | None = None
-
-
-def _examine(folder: Path, key_of: "Callable[[Envelope], Ed25519PublicKey | None]") -> _Examined:
-    """Apply the rules, one after another; raises VerificationFailed where there is no statement."""
-    envelope = read_envelope(read_document(folder / STATEMENT_FILE))
-    key = key_of(envelope)
-    signature = check_signature(envelope, key)
-    statement = read_statement(envelope)
-    plan_content, files = check_signed_files(folder, statement)
-    authentic = (signature, *files, *check_entries(folder, statement.digests()))
-    keyid = "" if key is None else keyid_of(key)
-    # Nothing of files that are not authentic is parsed.
-    if _failed(authentic):
-        return _Examined(statement, keyid, authentic)
-    try:
-        plan = Plan.model_validate_json(plan_content)
-    except ValidationError as error:
-        count = error.error_count()
-        fault = f"{PLAN_FILE}: is not a plan as this version knows it ({count} faults)"
-        return _Examined(statement, keyid, authentic, derived=(Check(False, fault),))
-    log, predicate = signed_log(folder, statement), statement.predicate
-    return _Examined(
-        statement=statement,
-        keyid=keyid,
-        authentic=authentic,
-        derived=(
-            check_format(log, plan),
-            *check_statement(plan, predicate),
-            *check_recorded(plan, predicate),
-            *check_measurements(folder, statement, plan),
-            check_proof(plan),
-        ),
-        measured=(
-            *check_stamp(log, plan, predicate),
-            *check_contents(log, plan, predicate),
-        ),
-        plan=plan,
-    )
-
-
-def _failed(checks: Iterable[Check]) -> list[str]:
-    return [check.says for check in checks if not check.holds]
-
-
 def advisories_of_plan(plan: Plan) -> tuple[AdvisoryMatch, ...]:
     """What was found since of a release of ``plan``."""
     return advisories_for(
@@ -376,13 +252,16 @@ def check_signature(envelope: Envelope, key: "Ed25519PublicKey | None") -> Check
     return Check(True, f"signature: made over this statement by key {keyid}")
 
 
-def read_statement(envelope: Envelope) -> Statement:
-    """The in-toto statement inside an envelope; raises VerificationFailed when it is malformed or
-    not canonical.
+def read_statement(envelope: Envelope, schema: Schema | None = None) -> Statement:
+    """The in-toto statement inside an envelope; raises VerificationFailed where it is malformed,
+    not canonical, or no statement of one log and one plan. ``schema``: that of the predicate, which
+    is asked first.
     """
     content = envelope.content()
     try:
         value = read_json(content)
+        if schema is not None and isinstance(value, dict):
+            _require_fit(value.get("predicate"), schema, f"{STATEMENT_FILE}: predicate")
         statement = Statement.model_validate(value)
         is_canonical = canonical_bytes(statement) == content
     except ValidationError as error:
@@ -394,41 +273,50 @@ def read_statement(envelope: Envelope) -> Statement:
     if not is_canonical:
         raise VerificationFailed([f"{STATEMENT_FILE}: its payload is not in canonical form"])
     # A name that stands twice could have a digest for each reader.
-    if len(statement.digests()) != len(statement.subject):
+    digests = statement.digests()
+    if len(digests) != len(statement.subject):
         raise VerificationFailed([f"{STATEMENT_FILE}: it signs a file twice"])
+    of_log = names_of_log(digests) or ()
+    if not of_log or digests.keys() - {MEASUREMENTS_FILE} != {PLAN_FILE, *of_log}:
+        fault = f"must sign one log and {PLAN_FILE}; parts of a log are numbered from 1"
+        raise VerificationFailed([f"{STATEMENT_FILE}: {fault}"])
     return statement
 
 
-def check_signed_files(folder: Path, statement: Statement) -> tuple[bytes, list[Check]]:
-    """The plan's bytes, and checks of the files that the statement signs: one log, whole or in
-    parts, and one plan, each file with the signed digest.
+def _require_fit(value: JsonValue, schema: Schema, name: str) -> None:
+    if fault := schema_fault(value, schema):
+        raise VerificationFailed([f"{name}: does not fit its schema: {fault}"])
+
+
+def check_signed_files(statement: Statement, found: Mapping[str, Check]) -> list[Check]:
+    """Whether each file is the one that was signed; ``found``: what became of each, by name."""
+    of_log = names_of_log(statement.digests()) or ()
+    if len(of_log) == 1 or not all(found[name].holds for name in of_log):
+        return [*found.values()]
+    # One line for many parts that are all as they were signed.
+    whole = f"its {len(of_log)} parts are the files that were signed"
+    others = (check for name, check in found.items() if name not in of_log)
+    return [Check(True, f"{log_path(of_log[0])}: {whole}"), *others]
+
+
+def read_plan(content: bytes, schema: Schema) -> Plan:
+    """The plan in ``plan.json``; raises VerificationFailed where it is none of this version, or in
+    other bytes than those that are written.
     """
-    digests = statement.digests()
-    log_names = names_of_log(digests) or ()
-    measured = [name for name in digests if name == MEASUREMENTS_FILE]
-    if not log_names or set(digests) != {PLAN_FILE, *measured, *log_names}:
-        fault = f"must sign one log and {PLAN_FILE}; parts of a log are numbered from 1"
-        return b"", [Check(False, f"{STATEMENT_FILE}: {fault}")]
-    of_log = [check_file(folder, name, digests[name]) for name in log_names]
-    if len(log_names) > 1:
-        # One line for many parts that are all as they were signed; else those that are not.
-        log = log_names[0].partition("/")[0]
-        whole = f"{log}: its {len(log_names)} parts are the files that were signed"
-        of_log = [each for each in of_log if not each.holds] or [Check(True, whole)]
-    of_log += [check_file(folder, name, digests[name]) for name in measured]
-    # Read once, so that what is examined is what was signed.
     try:
-        content = read_document(folder / PLAN_FILE)
-    except VerificationFailed as error:
-        return b"", [*of_log, Check(False, error.mismatches[0])]
-    is_same = hashlib.sha256(content).hexdigest() == digests[PLAN_FILE]
-    return content, [*of_log, digest_check(PLAN_FILE, is_same)]
+        _require_fit(read_json(content), schema, PLAN_FILE)
+        plan = Plan.model_validate_json(content)
+    except ValueError as error:
+        fault = f"{PLAN_FILE}: is not a plan as this version knows it"
+        raise VerificationFailed([fault]) from error
+    if plan_bytes(plan) != content:
+        raise VerificationFailed([f"{PLAN_FILE}: is not in the form in which plans are written"])
+    return plan
 
 
 def signed_log(folder: Path, statement: Statement) -> LogFiles:
     """The log that the statement signs."""
-    beside = (PLAN_FILE, MEASUREMENTS_FILE)
-    return log_files(folder, [name for name in statement.digests() if name not in beside])
+    return log_files(folder, names_of_log(statement.digests()) or ())
 
 
 def check_private(predicate: PrivacyStatement) -> Check:
@@ -503,9 +391,11 @@ def check_recorded(plan: Plan, predicate: PrivacyStatement) -> Iterator[Check]:
         yield Check(True, f"{STATEMENT_FILE}: {fits}")
 
 
-def check_measurements(folder: Path, statement: Statement, plan: Plan) -> Iterator[Check]:
+def check_measurements(
+    statement: Statement, plan: Plan, read: Callable[[], object]
+) -> Iterator[Check]:
     """Whether noisy tables stand beside the log only where the plan's claim covers them, and are
-    such.
+    such: ``read`` raises VerificationFailed where they are not.
     """
     if MEASUREMENTS_FILE not in statement.digests():
         return
@@ -514,7 +404,7 @@ def check_measurements(folder: Path, statement: Statement, plan: Plan) -> Iterat
         yield Check(False, f"{MEASUREMENTS_FILE}: {fault}")
         return
     try:
-        read_measurements(folder / MEASUREMENTS_FILE)
+        read()
     except VerificationFailed as error:
         yield Check(False, error.mismatches[0])
     else:
@@ -557,8 +447,12 @@ def check_proof(plan: Plan) -> Check:
 # --- does the released log hold what can be measured on it?
 
 
-def check_stamp(log: LogFiles, plan: Plan, predicate: PrivacyStatement) -> Iterator[Check]:
-    """Whether each file of the log says of itself what the statement says."""
+def check_stamp(
+    log: LogFiles, plan: Plan, predicate: PrivacyStatement, read: Callable[[Path], dict[str, str]]
+) -> Iterator[Check]:
+    """Whether each file of the log says of itself what the statement says; ``read`` gives what one
+    says, or raises LogError.
+    """
     if predicate.stamp == "none":
         yield Check(True, f"{log.name}: its format cannot hold a stamp, as the statement says")
         return
@@ -566,7 +460,7 @@ def check_stamp(log: LogFiles, plan: Plan, predicate: PrivacyStatement) -> Itera
     wrong = 0
     for file in log.files:
         try:
-            faults = differences(expected, read_stamp(file))
+            faults = differences(expected, read(file))
         except LogError as error:
             faults = (first_line(error),)
         for fault in faults:
@@ -577,16 +471,15 @@ def check_stamp(log: LogFiles, plan: Plan, predicate: PrivacyStatement) -> Itera
         yield Check(True, f"{log.name}: {whose} has this statement's digest and guarantees")
 
 
-def check_contents(log: LogFiles, plan: Plan, predicate: PrivacyStatement) -> Iterator[Check]:
+def check_contents(
+    log: LogFiles, plan: Plan, predicate: PrivacyStatement, read: "Callable[..., ReadFiles]"
+) -> Iterator[Check]:
     """Whether the log holds the attributes that the statement lists, each under a rule of the plan,
     each case in one part, and the guarantees that can be measured on it.
 
-    Of a log in parts one is in memory at a time. k-anonymity distinguishes values by their
-    spelling, other guarantees by what they mean.
+    ``read`` is ``read_files``, and of a log in parts has one in memory at a time. k-anonymity
+    distinguishes values by their spelling, other guarantees by what they mean.
     """
-    # Loads what reads: whoever only looks at statements needs none of it.
-    from cloakwork.publishing.read_files import read_files
-
     unit = plan.facts.unit
     measurable = [claim.guarantee for claim in plan.claims if claim.guarantee.check(unit)]
     spelled: set[str] = set()
@@ -597,7 +490,7 @@ def check_contents(log: LogFiles, plan: Plan, predicate: PrivacyStatement) -> It
         spelled.update(quasi_identifiers)
         by_value.update(set(guarantee.over) - set(quasi_identifiers))
     try:
-        found = read_files(
+        found = read(
             log,
             timeless=TIMESTAMPS not in plan.released,
             spelled=spelled,

@@ -41,6 +41,7 @@ from cloakwork.plan.budget import ledger_terms
 from cloakwork.plan.model import Plan
 from cloakwork.policy.attribute_words import NAMED, PERSON, STAFF, WHO, names_one_of
 from cloakwork.policy.load import shipped
+from cloakwork.publishing.examine import verify
 from cloakwork.publishing.folder import (
     INTERNAL_FOLDER,
     MEASUREMENTS_FILE,
@@ -48,7 +49,7 @@ from cloakwork.publishing.folder import (
     read_measurements,
 )
 from cloakwork.publishing.statement import PrivacyStatement, PublishedCost, Statement, with_bounds
-from cloakwork.publishing.verify import Verification, advisories_of_plan, signed_log, verify
+from cloakwork.publishing.verify import Verification, advisories_of_plan, signed_log
 from cloakwork.report.texts import still_possible, warning_lines
 from cloakwork.run.release import Release, tells_measurements
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import ValidationError
-
 from cloakwork.base.errors import OutputError, VerificationFailed
 from cloakwork.base.files import new_file, require_new
 from cloakwork.base.quantities import Frozen
@@ -15,15 +13,18 @@ from cloakwork.evaluation.risk_figures import RiskReport
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import with_own_sentences
-from cloakwork.publishing.dsse import read_envelope
+from cloakwork.publishing.dsse import read_envelope, read_json
+from cloakwork.publishing.examine import known_key
 from cloakwork.publishing.folder import INTERNAL_FOLDER, PLAN_FILE, STATEMENT_FILE
 from cloakwork.publishing.from_plan import reworded_statement
-from cloakwork.publishing.keys import public_key as read_key
-from cloakwork.publishing.keys import trusted_key
+from cloakwork.publishing.schemas import PLAN_SCHEMA, published_schema, schema_fault
 from cloakwork.publishing.statement import PrivacyStatement, Statement, file_digest
 from cloakwork.publishing.verify import check_signature, read_statement
 from cloakwork.report.html import dpia_html, internal_html, public_html
 from cloakwork.report.interchange import assessment_results, dpv_terms
+from cloakwork.report.model import (
+    FILE as REPORT_SCHEMA,
+)
 from cloakwork.report.model import (
     INTERNAL_BANNER,
     Audience,
@@ -119,7 +120,7 @@ def render_pdf(
 
 def _public_text(release: AuthenticRelease, format_: Format, ledger: Ledger | None) -> str:
     # Prose of the files is not believed: sentences are written anew from the records.
-    plan = with_own_sentences(_read(release.folder / PLAN_FILE, Plan))
+    plan = with_own_sentences(_read(release.folder / PLAN_FILE, Plan, PLAN_SCHEMA))
     statement = release.statement.model_copy(
         update={"predicate": reworded_statement(release.statement.predicate, plan)}
     )
@@ -175,7 +176,7 @@ def _internal_report(
             f"{release.folder}: holds no internal part: it stays with whoever made the release; "
             "use --audience public"
         )
-    written = _read(path, InternalReport)
+    written = _read(path, InternalReport, REPORT_SCHEMA)
     # Nobody signs the internal part, so it must at least speak of the same release.
     if written.statement != release.statement.predicate:
         raise VerificationFailed(
@@ -199,9 +200,7 @@ def _authentic(folder: Path, given: Path | None) -> AuthenticRelease:
     # Nothing of the folder is believed before its signature is checked.
     envelope = read_envelope(_content(folder / STATEMENT_FILE))
     keyids = tuple(signature.keyid for signature in envelope.signatures)
-    # The key that was given, or the first of the signers' keys that is trusted here.
-    known = (trusted_key(keyid) for keyid in keyids) if given is None else iter((read_key(given),))
-    signed = check_signature(envelope, next((key for key in known if key is not None), None))
+    signed = check_signature(envelope, known_key(given, envelope))
     if not signed.holds:
         raise VerificationFailed([signed.says])
     statement = read_statement(envelope)
@@ -219,13 +218,14 @@ def _authentic(folder: Path, given: Path | None) -> AuthenticRelease:
     return AuthenticRelease(folder, statement, keyids, examined(folder, given))
 
 
-def _read(path: Path, model: type[M]) -> M:
+def _read(path: Path, model: type[M], schema: str) -> M:
+    content = _content(path)
     try:
-        return model.model_validate_json(_content(path))
-    except ValidationError as error:
-        raise OutputError(
-            f"{path}: is not what this version of Cloakwork wrote ({error.error_count()} faults)"
-        ) from error
+        if fault := schema_fault(read_json(content), published_schema(schema)):
+            raise OutputError(f"{path}: does not fit its schema: {fault}")
+        return model.model_validate_json(content)
+    except ValueError as error:
+        raise OutputError(f"{path}: is not what this version of Cloakwork wrote") from error
 
 
 def _content(path: Path) -> bytes:
