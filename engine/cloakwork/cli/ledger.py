@@ -204,16 +204,14 @@ def verify(
     stated = (verify_release(folder).statement.ledger_entry for folder in releases)
     signed = [read_checkpoint(path) for path in checkpoints]
     found = book.verify(entry for entry in stated if entry is not None)
-    past = [
-        (each, broken)
-        for each, breaks in zip(signed, compare(book, signed), strict=True)
-        for broken in breaks
-    ]
+    past = compare(book, signed)
     if found is not None or past:
         first = found or past[0][1]
-        lines = [] if found is None else [f"ledger {book.url}: {found}"]
-        lines += [f"ledger {book.url}: {each.path}: {broken}" for each, broken in past]
-        failure = VerificationFailed(lines)
+        said = [
+            *([] if found is None else [str(found)]),
+            *(f"{path}: {lost}" for path, lost in past),
+        ]
+        failure = VerificationFailed([f"ledger {book.url}: {each}" for each in said])
         broken_at = {"entry": first.seq, "reason": first.reason}
         failure.beside = {"ledger": book.url, "whole": False, "broken": broken_at}
         raise failure

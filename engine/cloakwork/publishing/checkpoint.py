@@ -58,7 +58,7 @@ def read_checkpoint(path: Path) -> SignedCheckpoint:
             content = file.read(_LARGEST)
     except OSError as error:
         raise OutputError(f"{path}: cannot be read ({error.strerror})") from error
-    envelope = read_envelope(content, PAYLOAD_TYPE, name=str(path), holds="checkpoint")
+    envelope = read_envelope(content, PAYLOAD_TYPE, str(path))
     for signature in envelope.signatures:
         public = trusted_key(signature.keyid)
         if public is not None and is_signed_by(envelope, public, signature.keyid):
@@ -74,13 +74,13 @@ def read_checkpoint(path: Path) -> SignedCheckpoint:
     return SignedCheckpoint(path, checkpoint, keyid, why_trusted(keyid))
 
 
-def compare(ledger: Ledger, signed: Sequence[SignedCheckpoint]) -> list[tuple[Break, ...]]:
-    """How the ledger no longer leads to each checkpoint. Where it leads to all, and to what is kept
-    here, they are kept.
+def compare(ledger: Ledger, signed: Sequence[SignedCheckpoint]) -> list[tuple[Path, Break]]:
+    """How the ledger no longer leads to checkpoints, each finding with the file. Where it leads to
+    all, and to what is kept here, they are kept.
     """
     entries = ledger.journal.read()
-    found = [tuple(each.checkpoint.breaks(entries)) for each in signed]
-    if not any(found) and lost_past(ledger.journal, entries) is None:
+    found = [(each.path, broken) for each in signed for broken in each.checkpoint.breaks(entries)]
+    if not found and lost_past(ledger.journal, entries) is None:
         for each in signed:
             keep(ledger.journal, entries, each.checkpoint)
     return found

@@ -110,24 +110,20 @@ def seal(payload: bytes, key: SigningKey, payload_type: str = PAYLOAD_TYPE) -> b
 
 
 def read_envelope(
-    content: bytes,
-    payload_type: str = PAYLOAD_TYPE,
-    *,
-    name: str = "statement.json",
-    holds: str = "statement",
+    content: bytes, payload_type: str = PAYLOAD_TYPE, name: str = "statement.json"
 ) -> Envelope:
-    """Parse an envelope without trusting it; ``name``, ``holds``: what errors call the file, and
-    what is signed. Raises VerificationFailed on anything that ``seal`` would not write.
+    """Parse an envelope without trusting it; ``name``: what errors call the file. Raises
+    VerificationFailed on anything that ``seal`` would not write.
     """
     try:
         envelope = Envelope.model_validate(read_json(content))
     except ValidationError as error:
         place, says = first_fault(error)
-        raise VerificationFailed([f"{name}: is not a signed {holds}: {place}: {says}"]) from error
+        raise VerificationFailed([f"{name}: is no signed document: {place}: {says}"]) from error
     except ValueError as error:
         raise VerificationFailed([f"{name}: is not JSON"]) from error
     if envelope.payload_type != payload_type:
-        raise VerificationFailed([f"{name}: is not a signed {holds}, but something else signed"])
+        raise VerificationFailed([f"{name}: is not signed as {payload_type}"])
     if envelope.as_file() != content:
         raise VerificationFailed([f"{name}: is not in canonical form"])
     return envelope

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cloakwork.base.errors import VerificationFailed
-from cloakwork.ledger.advisories import AdvisoryMatch
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import with_own_sentences
 from cloakwork.publishing.dsse import Envelope, read_envelope
@@ -24,7 +23,6 @@ from cloakwork.publishing.folder import (
     holds_internal,
     read_document,
     read_measurements,
-    read_signed,
     unpacked,
 )
 from cloakwork.publishing.from_plan import reworded_statement
@@ -81,10 +79,7 @@ def verify(
         raise VerificationFailed(failed)
     # Sentences are made here from the statement's records, and never taken from its signer.
     statement = seen.statement.predicate
-    advisories: tuple[AdvisoryMatch, ...] = ()
-    if seen.plan is not None:
-        statement = reworded_statement(statement, with_own_sentences(seen.plan))
-        advisories = advisories_of_plan(seen.plan)
+    statement = reworded_statement(statement, with_own_sentences(seen.plan))
     named = f"given by --public-key {public_key.name}" if public_key else None
     found = Verification(
         path=path,
@@ -95,7 +90,7 @@ def verify(
         derived=seen.derived,
         measured=seen.measured,
         internal=internal,
-        advisories=advisories,
+        advisories=advisories_of_plan(seen.plan),
     )
     void = [f"void: {match}" for match in found.void]
     if unmet := [*demands.unmet_by(statement), *void]:
@@ -129,18 +124,18 @@ def known_key(given: Path | None, envelope: Envelope) -> "Ed25519PublicKey | Non
 
 @dataclass(frozen=True, slots=True)
 class _Examined:
-    """How far a release passed the rules: what was checked, and what was read on the way."""
+    """What was read of an authentic release, and what was checked."""
 
     statement: Statement
+    plan: Plan
     keyid: str
     authentic: tuple[Check, ...]
-    derived: tuple[Check, ...] = ()
-    measured: tuple[Check, ...] = ()
-    plan: Plan | None = None
+    derived: tuple[Check, ...]
+    measured: tuple[Check, ...]
 
 
 def _examine(folder: Path, key_of: "Callable[[Envelope], Ed25519PublicKey | None]") -> _Examined:
-    """Apply the rules, one after another; raises VerificationFailed where there is no statement."""
+    """Apply the rules, one after another; raises VerificationFailed where it is not authentic."""
     envelope = read_envelope(read_document(folder / STATEMENT_FILE))
     key = key_of(envelope)
     signature = check_signature(envelope, key)
@@ -150,22 +145,17 @@ def _examine(folder: Path, key_of: "Callable[[Envelope], Ed25519PublicKey | None
     statement = read_statement(envelope, published_schema(STATEMENT_SCHEMA))
     digests = statement.digests()
     found = {name: check_file(folder, name, digest) for name, digest in digests.items()}
-    # Read once, so that what is examined is what was signed.
-    plan_content, found[PLAN_FILE] = read_signed(folder, PLAN_FILE, digests[PLAN_FILE])
     files = check_signed_files(statement, found)
     authentic = (signature, *files, *check_entries(folder, digests))
-    keyid = keyid_of(key)
-    if _failed(authentic):
-        return _Examined(statement, keyid, authentic)
-    try:
-        plan = read_plan(plan_content, published_schema(PLAN_SCHEMA))
-    except VerificationFailed as error:
-        fault = Check(False, error.mismatches[0])
-        return _Examined(statement, keyid, authentic, derived=(fault,))
+    if failed := _failed(authentic):
+        raise VerificationFailed(failed)
+    content = read_document(folder / PLAN_FILE)
+    plan = read_plan(content, digests[PLAN_FILE], published_schema(PLAN_SCHEMA))
     log, predicate = signed_log(folder, statement), statement.predicate
     return _Examined(
         statement=statement,
-        keyid=keyid,
+        plan=plan,
+        keyid=keyid_of(key),
         authentic=authentic,
         derived=(
             check_format(log, plan),
@@ -180,7 +170,6 @@ def _examine(folder: Path, key_of: "Callable[[Envelope], Ed25519PublicKey | None
             *check_stamp(log, plan, predicate, read_stamp),
             *check_contents(log, plan, predicate, read_files),
         ),
-        plan=plan,
     )
 
 

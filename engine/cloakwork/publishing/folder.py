@@ -15,7 +15,6 @@ release, which always has a slash; no other name is accepted, so that none leads
 """
 
 import filecmp
-import hashlib
 import json
 import os
 import re
@@ -276,25 +275,10 @@ def check_file(folder: Path, name: str, digest: str) -> Check:
     if path.is_symlink() or not path.is_file():
         return Check(False, f"{name}: is not a plain file")
     try:
-        same = file_digest(path) == digest
+        is_same = file_digest(path) == digest
     except OSError as error:
         return Check(False, f"{name}: cannot be read ({error.strerror})")
-    return digest_check(name, same)
-
-
-def read_signed(folder: Path, name: str, digest: str) -> tuple[bytes, Check]:
-    """The bytes of a document, and whether they are those with this SHA-256 (hex)."""
-    try:
-        content = read_document(folder / name)
-    except VerificationFailed as error:
-        return b"", Check(False, error.mismatches[0])
-    return content, digest_check(name, hashlib.sha256(content).hexdigest() == digest)
-
-
-def digest_check(name: str, same: bool) -> Check:
-    """What to say of a file by whether its digest is the signed one."""
-    verb = "is" if same else "is not"
-    return Check(same, f"{name}: {verb} the file that was signed")
+    return Check(is_same, f"{name}: {'is' if is_same else 'is not'} the file that was signed")
 
 
 def check_entries(folder: Path, signed: Collection[str]) -> Iterator[Check]:
