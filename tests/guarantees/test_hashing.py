@@ -1,6 +1,7 @@
 """Keyed hashes against whole numbers of any size in plain Python."""
 
 import math
+from hashlib import blake2b
 
 import numpy as np
 import polars as pl
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from cloakwork.guarantees.hashing import PRIME, HashKey
 from conftest import runs
 
-KEY = HashKey((2**60 + 1, PRIME - 1), (12345, 2**59 + 7), (PRIME - 2, 2**33))
+KEY = HashKey(b"a key of texts", (12345, 2**59 + 7), (PRIME - 2, 2**33))
 RESIDUES = st.integers(0, PRIME - 1) | st.sampled_from([0, 1, 2**32 - 1, 2**32, PRIME - 1])
 TEXTS = st.lists(st.none() | st.text(max_size=30), max_size=12)
 
@@ -23,28 +24,27 @@ def polynomial(coefficients: list[int], point: int) -> int:
     return value
 
 
-def plainly(text: str | None, point: int) -> int:
-    """The length in bytes and one, then seven bytes a coefficient."""
+def plainly(text: str | None) -> list[int]:
+    """Both words of a text."""
     if text is None:
-        return 0
-    content = text.encode()
-    limbs = [content[begin : begin + 7] for begin in range(0, len(content), 7)]
-    return polynomial([len(content) + 1, *(int.from_bytes(x, "little") for x in limbs)], point)
+        return [0, 0]
+    digest = blake2b(text.encode(), key=KEY.text, digest_size=16).digest()
+    return [int.from_bytes(word, "little") % PRIME for word in (digest[:8], digest[8:])]
 
 
 @settings(max_examples=runs(12))
 @given(TEXTS)
-def test_texts_are_polynomials_over_their_bytes(texts: list[str | None]) -> None:
+def test_texts_are_hashed_by_their_bytes(texts: list[str | None]) -> None:
     """Both words; a missing one is zero."""
     found = KEY.of_values(pl.Series(texts, dtype=pl.String))
-    assert found.tolist() == [[plainly(text, point) for text in texts] for point in KEY.text]
+    assert found.T.tolist() == [plainly(text) for text in texts]
 
 
 @settings(max_examples=runs(12))
 @given(st.lists(st.tuples(RESIDUES, RESIDUES), min_size=1, max_size=9), RESIDUES)
 def test_products_are_exact(pairs: list[tuple[int, int]], point: int) -> None:
     """Up to the largest residues, which do not fit into a product of 64 bits."""
-    key = HashKey((0, 0), (0, 0), (point, PRIME - 1 - point))
+    key = HashKey(b"", (0, 0), (point, PRIME - 1 - point))
     before, symbol = (np.array([column, column], np.uint64) for column in zip(*pairs, strict=True))
     found = key.longer(before, symbol)
     assert found.tolist() == [
@@ -75,8 +75,10 @@ def test_values_that_are_equal_have_one_hash() -> None:
 
 
 def test_keys_are_drawn_anew() -> None:
-    """From the whole range, six points each."""
+    """Points from the whole range, and 256 bits for texts."""
     keys = [HashKey.drawn() for _ in range(2)]
-    points = {point for key in keys for pair in (key.text, key.row, key.sequence) for point in pair}
-    assert len(points) == 12
+    points = {point for key in keys for pair in (key.row, key.sequence) for point in pair}
+    assert len(points) == 8
+    assert len({key.text for key in keys}) == 2
+    assert all(len(key.text) == 32 for key in keys)
     assert all(0 <= point < PRIME for point in points)

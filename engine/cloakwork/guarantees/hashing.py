@@ -1,30 +1,29 @@
 """Keyed hashes that two batches of a log, and two processes, agree in: what tells classes of cases
 apart without holding their events.
 
-A hash is the value of a polynomial modulo p = 2^61 - 1 at a secret random point, taken twice with
-independent points (Carter and Wegman, JCSS 1979; Dietzfelbinger et al., STACS 1992). Texts are
-polynomials over their bytes, seven a coefficient, rows over the hashes of their columns, and
-sequences over the hashes of their symbols, each of the three at points of its own. Two different
-sequences have one hash with probability at most (d / p)^2, where d is the sum of the events of the
-longer one, its columns, a seventh of the bytes of its longest value, and 8: for a million classes
-of up to 10,000 events below 1e-17 that any two have. That holds for every log that does not depend
-on the key, which is drawn anew for each check.
+Texts are hashed by BLAKE2b, under a secret key. Rows are polynomials over the hashes of their
+columns modulo p = 2^61 - 1, and sequences over the hashes of their symbols, each taken twice at
+secret random points (Carter and Wegman, JCSS 1979; Dietzfelbinger et al., STACS 1992). Two
+different sequences of different hashes have one hash with probability at most (d / p)^2, where d is
+the sum of the events of the longer one, its columns, and 8: for a million classes of up to 10,000
+events below 1e-17 that any two have; two texts have one with probability 2^-122, unless BLAKE2b is
+broken. That holds for every log that does not depend on the key, which is drawn anew for each
+check.
 
 What a collision would do: two classes count as one, of the size of both.
 """
 
 import secrets
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Final
 
 import numpy as np
 import polars as pl
 
-from cloakwork.base.arrays import Words, offsets_of
+from cloakwork.base.arrays import Words
 
 PRIME: Final = 2**61 - 1
-_LIMB: Final = 7
-"""Bytes of a text that make one coefficient, which is below the prime."""
 _P: Final = np.uint64(PRIME)
 _LOW_32: Final = np.uint64(2**32 - 1)
 _LOW_29: Final = np.uint64(2**29 - 1)
@@ -36,17 +35,19 @@ Points = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class HashKey:
-    """The secret points of one check. Hashes are uint64, shape (2, n), each below the prime."""
+    """The secrets of one check: a key of 32 bytes for texts, and points. Hashes are uint64, shape
+    (2, n), each below the prime.
+    """
 
-    text: Points
+    text: bytes
     row: Points
     sequence: Points
 
     @classmethod
     def drawn(cls) -> "HashKey":
         """A key from the operating system's entropy."""
-        points = [(secrets.randbelow(PRIME), secrets.randbelow(PRIME)) for _ in range(3)]
-        return cls(*points)
+        points = [(secrets.randbelow(PRIME), secrets.randbelow(PRIME)) for _ in range(2)]
+        return cls(secrets.token_bytes(32), *points)
 
     def of_values(self, values: pl.Series) -> Words:
         """The hash of each value by its text, times by their number; 0 for a missing one.
@@ -54,8 +55,12 @@ class HashKey:
         0.0 and -0.0 have one hash.
         """
         texts = _texts(values)
-        hashes = _of_bytes(texts.fill_null("").to_list(), self.text)
-        return np.where(texts.is_null().to_numpy(), np.uint64(0), hashes)
+        digests = [
+            blake2b(text.encode("utf-8", "surrogatepass"), key=self.text, digest_size=16).digest()
+            for text in texts.fill_null("").to_list()
+        ]
+        words = np.frombuffer(b"".join(digests), "<u8").reshape(-1, 2).T
+        return np.where(texts.is_null().to_numpy(), np.uint64(0), words % _P)
 
     def of_rows(self, columns: list[Words], rows: int) -> Words:
         """The hash of each of ``rows`` rows by those of its values, column by column."""
@@ -83,34 +88,6 @@ def _texts(values: pl.Series) -> pl.Series:
     if values.dtype.is_temporal():
         values = values.to_physical()
     return values.cast(pl.String)
-
-
-def _of_bytes(texts: list[str], points: Points) -> Words:
-    """The polynomial over the bytes of each text, its length being the first coefficient."""
-    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
-    sizes = np.array([len(each) for each in encoded], np.int64)
-    # Twice negated, a division that rounds down rounds up.
-    limbs = -(-sizes // _LIMB)
-    first_limb = offsets_of(limbs)
-    # Each text at the beginning of its limbs, which are eight bytes wide, the last of them zero.
-    first_byte = np.cumsum(sizes) - sizes
-    position = np.arange(sizes.sum()) - np.repeat(first_byte, sizes)
-    place = 8 * (np.repeat(first_limb[:-1], sizes) + position // _LIMB) + position % _LIMB
-    padded = np.zeros(8 * first_limb[-1], np.uint8)
-    padded[place] = np.frombuffer(b"".join(encoded), np.uint8)
-    coefficients = padded.view("<u8").astype(np.uint64)
-    # The longest first, so that those which go on are a slice.
-    order = np.argsort(-limbs, kind="stable")
-    lengths, begin = limbs[order], first_limb[:-1][order]
-    # The length first, so that texts which differ in padding alone differ.
-    ordered = np.tile((sizes[order] + 1).astype(np.uint64), (2, 1))
-    for step in range(int(limbs.max(initial=0))):
-        going_on = int(np.searchsorted(-lengths, -step, "left"))
-        rows = begin[:going_on] + step
-        ordered[:, :going_on] = _times_plus(ordered[:, :going_on], points, coefficients[rows])
-    hashes = np.empty_like(ordered)
-    hashes[:, order] = ordered
-    return hashes
 
 
 def _times_plus(hashes: Words, points: Points, added: Words) -> Words:
