@@ -55,7 +55,6 @@ ASKED = {
     "select": lambda kernel: kernel.select(Entries.of_variants, Laplace(2.0), 20),
     "grow": lambda kernel: kernel.grow(0.01),
     "level": lambda kernel: kernel.grow().declared(count_all, Laplace(2.0), 1),
-    "choose": lambda kernel: kernel.choose(by_length, 3, 1, 0.5),
     "samples": lambda kernel: kernel.sample_sums(by_length, Laplace(2.0), 0.5, 4, 3),
     "custom": lambda kernel: kernel.custom(LARGEST, Laplace(2.0)),
     "branch": lambda kernel: kernel.branch(DiscreteLaplace(scale=1.0), BUDGET),
@@ -67,7 +66,6 @@ EVENTS = {
     "select": Composed(events=(LAPLACE, selection_event(Laplace(2.0).selection_delta(20, ONE, 1)))),
     "grow": EpsilonDelta(epsilon=0.0, delta=0.01),
     "level": LAPLACE,
-    "choose": EpsilonDelta(epsilon=0.5),
     "samples": Repeated(times=4, event=PoissonSampled(rate=0.5, event=LAPLACE)),
     "custom": LAPLACE,
     "branch": EpsilonDelta(epsilon=1.0),
@@ -112,17 +110,9 @@ def test_a_question_is_answered_once(name):
 
 @pytest.mark.parametrize("name", [name for name in ASKED if name not in {"grow", "raw", "branch"}])
 def test_units_of_more_cases_are_charged_for(name):
-    """A plan for units of one case does not cover units of two; ``choose`` draws twice the noise
-    instead.
-    """
+    """A plan for units of one case does not cover units of two."""
     noise = Silent()
     kernel = kernel_of(seen_by(name), EVENTS[name], noise=noise, max_cases=2)
-    if name == "choose":
-        ASKED[name](kernel)
-        ((_, scale, _),) = noise.drawn
-        assert scale == pytest.approx(2 * 2 / 0.5)
-        assert scale > 2 * 2 / 0.5
-        return
     with pytest.raises(PlanUnsound):
         ASKED[name](kernel)
     assert noise.drawn == []
@@ -247,25 +237,6 @@ def test_a_failing_query_is_silent_and_costs_what_it_costs():
     assert kernel.sum(fails, Laplace(2.0)).at(np.arange(1)).tolist() == [0]
     assert kernel.sum(fails_on_rare, Laplace(2.0)).at(np.arange(1)).tolist() == [70]
     assert kernel.recorded == Composed(events=(LAPLACE, LAPLACE))
-
-
-def test_the_largest_sum_is_chosen():
-    """By noisy sums: each case moves each of them by at most ``most``."""
-    noise = Silent()
-    kernel = kernel_of(SEEN, EpsilonDelta(epsilon=0.5), noise=noise)
-    assert kernel.choose(by_length, 4, 1, 0.5) == 2
-    ((_, scale, size),) = noise.drawn
-    assert (size, scale >= 4.0) == (4, True)
-
-
-def test_scores_are_clipped():
-    """Five cases that shout do not outvote forty that do not."""
-
-    def shouting(variant):
-        yield (len(variant), 10**9 if variant == ("b",) else 1)
-
-    kernel = kernel_of(measured(["ab", "b"], [40, 5]), EpsilonDelta(epsilon=1.0))
-    assert kernel.choose(case_by_case(shouting), 3, 3, 1.0) == 2
 
 
 def test_samples_hold_units_whole():
@@ -395,7 +366,6 @@ def test_an_empty_log_has_answers():
     empty = measured([], owners=([], [], []))
     kernel = kernel_of(empty, *EVENTS.values())
     assert kernel.sum(by_length, Laplace(2.0)).at(np.arange(3)).tolist() == [0, 0, 0]
-    assert kernel.choose(by_length, 3, 1, 0.5) == 0
     assert kernel.sample_sums(by_length, Laplace(2.0), 0.5, 4, 3).tolist() == [[0, 0, 0]] * 4
     assert kernel.select(Entries.of_variants, Laplace(2.0), 20).labels == ()
     assert len(batch([])) == 0

@@ -7,7 +7,6 @@ mechanism itself, so that the law computed is that of this code.
 
 import itertools
 import math
-from collections import Counter
 from contextlib import suppress
 from fractions import Fraction
 from functools import cache
@@ -16,7 +15,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cloakwork.base.costs import EpsilonDelta
 from cloakwork.base.facts import Facts, Unit
 from cloakwork.base.lineage import CONTROL_FLOW
 from cloakwork.guarantees import DifferentialPrivacy
@@ -36,7 +34,7 @@ from kernel.laws import (
     together,
     truncated_law,
 )
-from kernel.small import Silent, kernel_of, measured
+from kernel.small import kernel_of, measured
 from measuring import release
 
 ROUNDING = 1e-12
@@ -371,44 +369,6 @@ def test_the_look_at_layers_draws_this_law(monkeypatch):
 
 
 # --- choosing -------------------------------------------------------------------------------------
-
-
-def chances(scores, scale):
-    """The chance of each key to have the largest noisy score, the first of several."""
-    r, reach = math.exp(-1 / scale), math.ceil(40 * scale) + 10
-    x = np.arange(-reach, reach + 1)
-    mass = (1 - r) / (1 + r) * r ** np.abs(x)
-    found = []
-    for key, score in enumerate(scores):
-        chance = mass.copy()
-        for other, rival in enumerate(scores):
-            if other != key:
-                # The others lie below, or level if they come later.
-                most = x + score - rival - (other < key)
-                chance *= np.where(most >= 0, 1 - r ** (most + 1.0) / (1 + r), r**-most / (1 + r))
-        found.append(math.fsum(chance))
-    return np.array(found)
-
-
-@pytest.mark.parametrize("epsilon", [0.5, 2.0])
-def test_a_choice_is_as_private_as_it_says(epsilon):
-    """For all moves of three scores by one case; half the noise is too little."""
-    noise = Silent()
-    seen = measured(["a"], [5])
-    kernel = kernel_of(seen, EpsilonDelta(epsilon=epsilon), noise=noise)
-    kernel.choose(lambda cases: None, 3, 1, epsilon)
-    ((_, scale, _),) = noise.drawn
-    worst = Counter()
-    for factor in (1.0, 0.5):
-        for start in ((0, 0, 0), (3, 0, 1), (0, 2, 2)):
-            before = chances(start, scale * factor)
-            assert math.isclose(before.sum(), 1.0, rel_tol=1e-9)
-            for moved in itertools.product((-1, 0, 1), repeat=3):
-                after = chances(np.add(start, moved), scale * factor)
-                ratio = np.abs(np.log(after / before)).max()
-                worst[factor] = max(worst[factor], ratio)
-    assert worst[1.0] <= epsilon * (1 + 1e-9)
-    assert worst[0.5] > epsilon
 
 
 def test_masses_add_up():

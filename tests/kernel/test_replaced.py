@@ -137,7 +137,6 @@ def test_steps_are_charged_for_one_gradient_less_and_one_more():
 QUESTIONS = {
     "a selection of keys": lambda asked: asked.select(gaps, NOISE, 10**9, L2),
     "keys that grow": lambda asked: asked.grow(),
-    "a choice": lambda asked: asked.choose(gaps, 3, 1, 1.0),
     "sums over samples": lambda asked: asked.sample_sums(gaps, NOISE, 0.5, 2, 3),
     "gradient steps on samples": lambda asked: asked.steps(
         None, np.zeros(3), None, Descent(4, 0.5, 1e-3, 1000, NOISE, 2.0)

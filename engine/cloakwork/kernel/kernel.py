@@ -345,7 +345,7 @@ class Kernel:
     @property
     def answers(self) -> tuple[Answer, ...]:
         """All sums and selections so far, also of kernels that were narrowed or branched off, and
-        gradient steps that have a table. What is a choice or a sample is none, and not among them.
+        gradient steps that have a table. A sample is none, and not among them.
         """
         return tuple(
             Answer(
@@ -455,27 +455,6 @@ class Kernel:
             self.__max_cases,
             delta,
         )
-
-    def choose(
-        self,
-        query: Query,
-        keys: int,
-        most: int,
-        epsilon: float,
-    ) -> int:
-        """A key from 0 to ``keys`` - 1 whose sum is among the largest: that of the largest noisy
-        sum (report noisy max; Dwork and Roth 2014, claim 3.9, for integers).
-
-        Every value of a case is clipped to ``most``, so one unit moves each sum by at most its
-        cases times ``most``; noise of twice that over ``epsilon`` is drawn.
-        """
-        self.__require_presence_hidden("a choice")
-        # Charged before the sums are taken.
-        self.__books.record(EpsilonDelta(epsilon=epsilon))
-        sums = self.__sums(query, Clip("max", most, keys))
-        noise = Laplace(np.nextafter(2 * self.__max_cases * most / epsilon, np.inf))
-        noisy = sums.at(np.arange(keys)) + noise.draw(self.__noise, keys)
-        return int(np.argmax(noisy))
 
     def sample_sums(
         self,

@@ -8,8 +8,7 @@ than what it was charged for. Otherwise something else than an answer tells of t
 tells more than it costs (``privacy.md`` 9).
 
 Questions are compared by their parameters and by what they find, not by the code of a query. Sums
-that are sampled are random, and are not compared; nor are those behind a choice
-(``Kernel.choose``).
+that are sampled are random, and are not compared.
 """
 
 import math
@@ -29,7 +28,7 @@ from cloakwork.base.costs import PrivacyEvent
 from cloakwork.base.errors import CloakworkError
 from cloakwork.base.naming import values_of
 from cloakwork.engines.memory import MemoryEngine, in_memory
-from cloakwork.kernel import Clip, Kernel
+from cloakwork.kernel import Kernel
 from cloakwork.kernel.books import answers_in, part_moved
 from cloakwork.kernel.growth import Growth
 from cloakwork.kernel.vectors import ONE, Sums, added_up, vectors_of
@@ -151,7 +150,7 @@ class _Watched:
         return asked
 
 
-_QUESTIONS: Final = ("select", "choose", "sample_sums", "custom")
+_QUESTIONS: Final = ("select", "sample_sums", "custom")
 
 
 class _WatchedKernel(_Watched):
@@ -243,8 +242,6 @@ class _WatchedKernel(_Watched):
         # Queries are compared by what they find.
         said = (name, *(_said(value) for key, value in by.items() if key not in ("query", "table")))
         clip = by.get("clip", ONE)
-        if name == "choose":
-            clip = Clip("max", by["most"], by["keys"])
         clip = replace(clip, replaced=self._is_replaced)
 
         def sums() -> Sums:
