@@ -22,7 +22,7 @@ from cloakwork.guarantees import KAnonymity
 from cloakwork.log.sequences import EditDistances
 from cloakwork.mechanisms.aggregates import CASES, VARIANT
 from cloakwork.mechanisms.base import Offer, Refusal
-from cloakwork.mechanisms.kanon.blocks import merge_classes
+from cloakwork.mechanisms.kanon.blocks import merge_in_blocks
 from cloakwork.mechanisms.kanon.deadline import Deadline
 from cloakwork.mechanisms.kanon.integer_program import (
     KAnonymityProgram,
@@ -38,6 +38,7 @@ from cloakwork.mechanisms.kanon.lower_bound import (
 )
 from cloakwork.mechanisms.kanon.optimal import Optimal, OptimalParams
 from cloakwork.mechanisms.kanon.problem import (
+    Assignment,
     KAnonymityProblem,
     Scope,
     edit_cost,
@@ -187,6 +188,13 @@ def program_over_everything(problem: KAnonymityProblem, *, split_cases: bool) ->
     return KAnonymityProgram(problem, class_matrix(problem), *pairs, split_cases=split_cases)
 
 
+def merged(problem: KAnonymityProblem) -> Assignment:
+    """An answer by merging alone, of all variants in one block."""
+    distance = problem.distances.matrix[None].astype(np.int64)
+    found = merge_in_blocks(distance, problem.cases[None], problem.mass[None], problem.k)
+    return Assignment.of_targets(problem, found[0])
+
+
 @SCOPES
 @pytest.mark.parametrize("split_cases", [False, True])
 def test_an_answer_around_another_opens_and_closes_few_others(
@@ -196,7 +204,7 @@ def test_an_answer_around_another_opens_and_closes_few_others(
     the same open.
     """
     problem = random_problem(16, 5, scope)
-    begin = merge_classes(problem)
+    begin = merged(problem)
     everywhere = program_over_everything(problem, split_cases=split_cases)
     costs = []
     for radius in (0, 2, 6, 60):
@@ -219,7 +227,7 @@ def test_local_search_improves_and_never_breaks(scope: Scope, split_cases: bool)
     program.
     """
     problem = random_problem(30, 4, scope)
-    start = merge_classes(problem)
+    start = merged(problem)
     constraints = CoverConstraints.of(problem, split_cases=split_cases)
     prices = problem.cases * 1.0
     certificate = subgradient_ascent(
@@ -314,12 +322,3 @@ def test_bounds_are_never_above_the_least_cost(scope: Scope, kind: str) -> None:
         assert kept.assignment is not None
         assert least == edit_cost(problem, kept.assignment)
     assert above_zero > INSTANCES / 5
-
-
-@pytest.mark.parametrize("kind", ["together", "units"])
-def test_merging_gives_an_answer(kind: str) -> None:
-    """From any start."""
-    for seed, (problem, _) in enumerate(feasible_problems("variants", kind)):
-        start = np.random.default_rng(seed).integers(0, len(problem.texts), len(problem.texts))
-        for found in (merge_classes(problem), merge_classes(problem, start)):
-            assert (smallest_class(problem, found) or 0) >= problem.k

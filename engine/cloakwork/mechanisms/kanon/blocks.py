@@ -1,5 +1,5 @@
-"""k-anonymous answers by merging classes: of all variants, or, of any number and within any time,
-block by block.
+"""k-anonymous answers by merging classes, of any number of variants and within any time, block by
+block.
 
 All pairs of 100,000 variants are 10^10 distances. Here only variants of one block are compared,
 which are near each other; blocks overlap from round to round, so that classes move across their
@@ -18,7 +18,7 @@ import numpy as np
 
 from cloakwork.base.arrays import Floats, Ints, begins_of
 from cloakwork.log.sequences import MOST_EVENTS
-from cloakwork.mechanisms.kanon.deadline import NO_LIMIT, Deadline, RateLimitedProgress
+from cloakwork.mechanisms.kanon.deadline import Deadline, RateLimitedProgress
 from cloakwork.mechanisms.kanon.problem import Assignment, KAnonymityProblem, Solution
 from cloakwork.mechanisms.kanon.whole_variants import MoveCosts, climb_hill
 
@@ -213,95 +213,6 @@ class _BlockMerging:
         too_much = np.clip(mass + other_mass - self.k, 0, self.k)
         weight: Floats = 1 + _WASTE_WEIGHT * too_much / self.k
         return np.asarray(edits * weight, np.int64)
-
-
-def merge_classes(
-    problem: KAnonymityProblem,
-    start: Ints | None = None,
-    deadline: Deadline = NO_LIMIT,
-) -> Assignment:
-    """An answer by merging: as long as a class holds too little, the one that is cheapest to merge
-    joins another.
-
-    ``start``: where each variant is in the beginning (int64, shape (variants,)); on itself, if not
-    given. Merged classes gather on whichever of their two targets costs less. Quadratic in
-    variants, in time and memory. Every class of the answer holds mass k itself, which serves both
-    scopes. The problem must be feasible. Raises ``OutOfTime`` where ``deadline`` is over before.
-    """
-    state = _Merging(problem, np.arange(len(problem.texts)) if start is None else start)
-    while len(deficient := state.deficient_classes()):
-        deadline.require_time()
-        cheapest = int(deficient[np.argmin(state.least_cost[deficient])])
-        state.merge_into(cheapest, int(state.partner[cheapest]))
-    return Assignment.of_targets(problem, state.at[state.class_of])
-
-
-class _Merging:
-    """Classes by number; the arrays change as classes merge.
-
-    ``gather_cost[a, c]`` is what it costs to gather all members of class a on variant c. ``at``: on
-    which variant each class is. ``least_cost``, ``partner``: its cheapest merger.
-    """
-
-    def __init__(self, problem: KAnonymityProblem, start: Ints) -> None:
-        variants = len(problem.texts)
-        self.k = problem.k
-        self.at, self.class_of = np.unique(start, return_inverse=True)
-        classes = len(self.at)
-        self.mass = np.bincount(self.class_of, problem.mass, classes).astype(np.int64)
-        self.gather_cost = np.zeros((classes, variants), np.int64)
-        for variant in range(variants):
-            distance = problem.distances.matrix[variant].astype(np.int64)
-            self.gather_cost[self.class_of[variant]] += distance * problem.cases[variant]
-        self.is_class = np.ones(classes, bool)
-        self.least_cost = np.full(classes, _FORBIDDEN)
-        self.partner = np.zeros(classes, np.int64)
-        for row in self.deficient_classes():
-            self._update_cheapest(int(row))
-
-    def deficient_classes(self) -> Ints:
-        """The classes that hold less than k."""
-        return np.flatnonzero(self.is_class & (self.mass < self.k))
-
-    def merge_into(self, row: int, other: int) -> None:
-        """Let class ``row`` join class ``other``, on the cheaper of both targets."""
-        others, onto_theirs, onto_own = self._merge_costs(row)
-        # ``others`` ascends, so a search finds the other's place.
-        position = int(np.searchsorted(others, other))
-        if onto_own[position] < onto_theirs[position]:
-            self.at[other] = self.at[row]
-        self.gather_cost[other] += self.gather_cost[row]
-        self.mass[other] += self.mass[row]
-        self.is_class[row] = False
-        self.class_of[self.class_of == row] = other
-        self.least_cost[row] = _FORBIDDEN
-        self.least_cost[other] = _FORBIDDEN
-        # Only mergers with either of the two have changed their cost.
-        for stale in self.deficient_classes():
-            if stale == other or self.partner[stale] in (row, other):
-                self._update_cheapest(int(stale))
-
-    def _merge_costs(self, row: int) -> tuple[Ints, Ints, Ints]:
-        """The other classes, and what merging ``row`` with each adds: onto the other's target, and
-        onto that of ``row``.
-        """
-        others = np.flatnonzero(self.is_class)
-        others = others[others != row]
-        own_target, their_targets = self.at[row], self.at[others]
-        own_cost = self.gather_cost[row]
-        # Own members move on to the other's target, or the other's members move here.
-        onto_theirs = own_cost[their_targets] - own_cost[own_target]
-        their_cost = self.gather_cost[others, their_targets]
-        onto_own = self.gather_cost[others, own_target] - their_cost
-        return others, onto_theirs, onto_own
-
-    def _update_cheapest(self, row: int) -> None:
-        """Find the cheapest merger of class ``row``."""
-        others, onto_theirs, onto_own = self._merge_costs(row)
-        cost = np.minimum(onto_theirs, onto_own)
-        if len(cost):
-            best = int(np.argmin(cost))
-            self.least_cost[row], self.partner[row] = cost[best], others[best]
 
 
 PAIRS_PER_SECOND: Final = 6_000_000

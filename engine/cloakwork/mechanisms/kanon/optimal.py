@@ -1,7 +1,6 @@
 """The least change that makes a control flow k-anonymous, or one that is proved to be near it."""
 
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Annotated, ClassVar, Final
 
 import numpy as np
@@ -12,7 +11,7 @@ from cloakwork.base.facts import Facts
 from cloakwork.guarantees import Guarantee
 from cloakwork.mechanisms.base import Offer, Options, Refusal, Theorem
 from cloakwork.mechanisms.kanon.best_first import search_best_first
-from cloakwork.mechanisms.kanon.blocks import merge_classes, search_in_blocks
+from cloakwork.mechanisms.kanon.blocks import search_in_blocks
 from cloakwork.mechanisms.kanon.deadline import Deadline, OutOfTime, RateLimitedProgress
 from cloakwork.mechanisms.kanon.family import (
     DISTANCE_OPTION,
@@ -43,7 +42,12 @@ from cloakwork.mechanisms.kanon.problem import (
     relative_gap,
     smallest_class,
 )
-from cloakwork.mechanisms.kanon.whole_variants import MoveCosts, improve_by_hill_climbing
+from cloakwork.mechanisms.kanon.whole_variants import (
+    MoveCosts,
+    improve_by_hill_climbing,
+    nearest_classes,
+    repair_to_k_anonymous,
+)
 
 _COLUMNS_OF_A_VARIANT: Final = 12
 _FEWEST_COLUMNS: Final = 30_000
@@ -63,10 +67,6 @@ _SHARE_FOR_PROGRAM: Final = 0.5
 _SHARE_FOR_LARGE_PROGRAM: Final = 0.25
 """Shares of the time that is left."""
 
-_MOST_MERGED_AT_ONCE: Final = 1000
-"""Variants up to which all classes are merged at once: it is quadratic, and cubic in the worst
-case.
-"""
 _FIRST_RADIUS: Final = 4
 _WIDEST_RADIUS: Final = 64
 """How many variants may open or close around the best answer."""
@@ -185,14 +185,10 @@ class _OptimalSearch:
         self._report_progress()
 
     def _first_answer(self) -> Assignment:
-        """An answer by merging: of all classes, or, of many, block by block."""
-        problem, deadline = self.problem, self.deadline
-        if len(problem.texts) <= _MOST_MERGED_AT_ONCE:
-            with suppress(OutOfTime):
-                return merge_classes(problem, deadline=deadline.share(_SHARE_FOR_FIRST_ANSWER))
+        """An answer by merging."""
         seconds = _SHARE_FOR_FIRST_ANSWER * self.params.seconds
-        share = deadline.share(_SHARE_FOR_FIRST_ANSWER)
-        return search_in_blocks(problem, seconds, share).assignment
+        share = self.deadline.share(_SHARE_FOR_FIRST_ANSWER)
+        return search_in_blocks(self.problem, seconds, share).assignment
 
     def run(self) -> Solution:
         """Bound, merge, search nearby, solve what is promising, then what is left: the best answer,
@@ -216,15 +212,14 @@ class _OptimalSearch:
             nearby = bound_from_nearest(problem, certificate.constraints, nearest, deadline)
             self.integer_bound = self._raise_bound(nearby)
         # Where the relaxed problem sends variants is seldom an answer, and a good start for one.
-        try:
-            share = deadline.share(_SHARE_FOR_GREEDY)
-            suggested = merge_classes(problem, certificate.relaxed_targets(), share)
-        except OutOfTime:
-            pass
-        else:
-            self._keep_if_better(suggested)
+        if not deadline.is_over:
+            relaxed, costs = certificate.relaxed_targets(), self.move_costs
+            classes = costs.open_classes(relaxed)
+            nearest = nearest_classes(costs, classes)
+            suggested = repair_to_k_anonymous(costs, classes, relaxed, nearest)
+            self._keep_if_better(Assignment.of_targets(problem, suggested))
             if not self._is_gap_reached():
-                self._climb_from(suggested.target)
+                self._climb_from(suggested)
         count = max(_COLUMNS_OF_A_VARIANT * len(problem.texts), _FEWEST_COLUMNS)
         # Whether more pairs matter than the first program holds.
         is_large = certificate.cost_limit_for(count, self.cost) < self.cost
