@@ -7,9 +7,13 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cloakwork.engines.batches import in_batches
+from cloakwork.engines.batched import LocalEngine
+from cloakwork.engines.batches import collected
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats.round_trip import TypesReadBack
+from cloakwork.mechanisms.steps import Rewrite
+from cloakwork.run.prepare import SourceFigures
+from cloakwork.testing.contract_logs import Batches
 
 T = TypeVar("T")
 
@@ -22,6 +26,14 @@ def as_read_back(log: EventLog, output: str) -> EventLog:
     return types.read_back(log, types.merge(types.of(log)))
 
 
+def rewritten_in_batches(log: EventLog, batches: int, action: Rewrite) -> EventLog:
+    """``log`` as ``action`` leaves it, in so many random batches on disk."""
+    engine = LocalEngine()
+    parted = Batches.random(log, batches)
+    opened = engine.open(parted, lambda each: each, None, SourceFigures()).log
+    return collected(engine.rewrite(opened, action))
+
+
 @dataclass(frozen=True)
 class LogInParts:
     """Its batches, one after the other."""
@@ -31,7 +43,9 @@ class LogInParts:
     @classmethod
     def of(cls, log: EventLog, part_of_case: NDArray[np.int64], count: int) -> "LogInParts":
         """``log`` in ``count`` parts, some of which may be empty."""
-        return cls(tuple(in_batches(log, part_of_case, count)))
+        parts = Batches.of(log, part_of_case)
+        none = log.keep_cases(np.zeros(0, np.int64))
+        return cls((*parts, *[none] * (count - len(parts))))
 
     @classmethod
     def evenly(cls, log: EventLog, count: int) -> "LogInParts":

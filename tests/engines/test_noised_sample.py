@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from cloakwork.base.facts import Facts, Window
 from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.engines import noised as module
-from cloakwork.engines.batches import in_batches
-from cloakwork.engines.memory import MemoryEngine
+from cloakwork.engines.batched import LocalEngine
 from cloakwork.engines.noised import SampleOfNoised, sample_of
 from cloakwork.evaluation.one_mechanism import run_step
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
@@ -26,8 +25,9 @@ from cloakwork.mechanisms.steps import MapCasesBySummary, NoisySample
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
 from cloakwork.noise import Noise, Stream, reproducible
 from cloakwork.run.steps import GrantedStep
-from cloakwork.testing.contract_logs import assert_same_log, random_batches, uneven_batches
+from cloakwork.testing.contract_logs import Batches, assert_same_log
 from contracts.sample_logs import BEGIN, log_of
+from log_in_parts import rewritten_in_batches
 from noisy_streams import drawing_from
 
 LAPLACE = TimestampLaplace()
@@ -76,9 +76,8 @@ def released(
     options = {} if noised is None else {"noised": noised}
     offer = LAPLACE.offer(goal, facts, options)
     assert isinstance(offer, Offer), offer
-    parting = random_batches if batches < 7 else uneven_batches
-    engine = MemoryEngine(batches, parting(batches))
-    return run_step(LAPLACE, offer.params, log, reproducible(1), facts, engine)
+    parted = Batches.random(log, batches)
+    return run_step(LAPLACE, offer.params, parted, reproducible(1), facts, LocalEngine())
 
 
 @pytest.mark.parametrize("grid", ["1ms", "1m", "7h"])
@@ -134,7 +133,7 @@ def test_both_passes_see_one_noise() -> None:
     stream = Counting(reproducible(1).stream().secret, private=False)
     Counting.drawn = {}
     action = action_of(drawing_from(stream))
-    MemoryEngine(4, random_batches(4)).rewrite(log, action)
+    rewritten_in_batches(log, 4, action)
     assert len(Counting.drawn) == log.events.height
     assert all(len(values) == 1 for values in Counting.drawn.values())
 
@@ -195,7 +194,7 @@ def test_a_sample_of_batches_is_that_of_the_log(monkeypatch: pytest.MonkeyPatch)
     log = random_log()
     taken = action_of(reproducible(1)).aggregate
     whole = taken.merge(taken.of(replace(log, case_index=np.arange(CASES))))
-    batches = in_batches(log, random_batches(5)(CASES), 5)
+    batches = Batches.random(log, 5)
     one, two, *others = (taken.of(batch) for batch in reversed(batches))
     in_steps = taken.merge(pl.concat([taken.merge(pl.concat([one, two])), *others]))
     assert in_steps.equals(whole)

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from cloakwork.base.costs import PoissonSampled
 from cloakwork.base.facts import Facts, Unit
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.engines.base import merged
 from cloakwork.engines.measured import measured_of
-from cloakwork.engines.memory import MemoryEngine
 from cloakwork.errors import PlanUnsound
 from cloakwork.evaluation.one_mechanism import run_step
 from cloakwork.guarantees import DifferentialPrivacy
@@ -28,7 +28,7 @@ from cloakwork.mechanisms.registry import Package
 from cloakwork.noise import reproducible
 from cloakwork.run.steps import GrantedStep
 from cloakwork.testing import MechanismContract
-from cloakwork.testing.contract_logs import BEGIN, log_of, random_batches
+from cloakwork.testing.contract_logs import BEGIN, Batches, log_of
 from cloakwork.testing.queries import cases_that_differ, queries_collected
 from kernel.asking import NOTHING, Open, noise_that_is_none
 from kernel.gaps import (
@@ -315,8 +315,7 @@ def test_batches_change_no_sum(query, clip, labels):
         parted = replace(whole, at_once=at_once)
         assert len(list(parted.batches())) == -(-len(whole.counts) // at_once)
         assert sums_of(parted, query, clip, labels) == expected
-        engine = MemoryEngine(batches, random_batches(batches))
-        rows = engine.summarise(LOG, rows_of())
+        rows = merged(rows_of(), map(rows_of().of, Batches.random(LOG, batches)))
         assert sums_of(measured_of(rows, reproducible(2)), query, clip, labels) == expected
 
 

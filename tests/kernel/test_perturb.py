@@ -14,7 +14,6 @@ from cloakwork.base.arrays import Ints
 from cloakwork.base.costs import Composed, DiscreteLaplace, PrivacyEvent, Repeated
 from cloakwork.base.facts import Facts, Unit, Window
 from cloakwork.base.lineage import TIMESTAMPS
-from cloakwork.engines.batches import in_batches
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.engines.noised import raw_times
 from cloakwork.errors import MechanismError, PlanUnsound
@@ -35,8 +34,9 @@ from cloakwork.mechanisms.steps import NoiseOnTimesStep
 from cloakwork.mechanisms.timestamps.laplace import LaplaceParams, TimestampLaplace
 from cloakwork.noise import Stream, reproducible
 from cloakwork.run.steps import GrantedStep, Outcome
-from cloakwork.testing.contract_logs import assert_same_log, random_batches
+from cloakwork.testing.contract_logs import assert_same_log
 from contracts.sample_logs import BEGIN, log_of
+from log_in_parts import rewritten_in_batches
 from noisy_streams import SILENCE, chosen, drawing_from
 
 MINUTES = Grid(datetime(1970, 1, 1, tzinfo=UTC), timedelta(minutes=1))
@@ -285,7 +285,7 @@ def test_what_is_recorded_is_what_is_charged(goal: Guarantee) -> None:
     granted = planned(goal)
     outcome = outcome_of(granted)
     log = log_of(["abc"] * 9)
-    MemoryEngine(4, random_batches(4)).rewrite(log, outcome.rewrite)
+    rewritten_in_batches(log, 4, outcome.rewrite)
     assert Books.of(outcome.recorded).slots == Books.of(granted.kind.event).slots
 
 
@@ -343,8 +343,7 @@ def test_a_batch_is_noised_as_in_the_whole_log() -> None:
     log = log_of(["abc"] * 12)
     action = outcome_of(planned(METRIC)).rewrite
     whole = MemoryEngine().rewrite(log, action)
-    assert len(in_batches(log, random_batches(4)(12), 4)) == 4
-    assert_same_log(whole, MemoryEngine(4, random_batches(4)).rewrite(log, action))
+    assert_same_log(whole, rewritten_in_batches(log, 4, action))
 
 
 def test_events_are_what_the_module_proves() -> None:

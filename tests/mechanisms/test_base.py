@@ -44,7 +44,7 @@ def test_where_events_are_not_known_cases_have_ten() -> None:
     assert list(case_ranges(GenerateCases(0, MADE.made), 5)) == []
 
 
-@pytest.mark.parametrize("engine", [MemoryEngine(), MemoryEngine(5), LocalEngine(batch_events=4)])
+@pytest.mark.parametrize("engine", [MemoryEngine(), LocalEngine(batch_events=4)])
 def test_an_engine_makes_all_of_them_and_numbers_them(engine: MemoryEngine | LocalEngine) -> None:
     """In their order, whatever log was there before; also none."""
     before = engine.open(log_of([["x"]]), lambda log: log, None, SourceFigures()).log

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from cloakwork.engines.batches import in_batches
 from cloakwork.log.eventlog import ACTIVITY, EventLog
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA, VariantCounts
 from cloakwork.mechanisms.bound import BoundContributions, BoundParams
 from cloakwork.mechanisms.steps import Decision, MapCases
 from cloakwork.noise import secret
+from cloakwork.testing.contract_logs import Batches
 from contracts.sample_logs import log_of
 
 
@@ -129,8 +129,8 @@ def test_a_variant_is_one_row_whoever_its_cases_are_of() -> None:
 
     assert whole.columns == ["variant", "cases", "unit", "cases_of_unit"]
     assert persons_of(whole) == {(): {"y": 1}, ("a",): {None: 1, "x": 2}, ("b",): {None: 1, "y": 1}}
-    of_case = np.array([2, 0, 1, 0, 2, 1])
-    parts = [counting.of(batch) for batch in in_batches(log, of_case, 4)]
+    of_case = np.array([3, 0, 1, 0, 3, 1])
+    parts = [counting.of(batch) for batch in Batches.of(log, of_case)]
     assert_frame_equal(counting.merge(pl.concat(parts)), whole)
     assert_frame_equal(counting.merge(pl.concat(parts[::-1])), whole)
     nobody = VariantCounts("case:Q")

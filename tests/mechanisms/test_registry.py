@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from cloakwork.base.facts import Facts
-from cloakwork.engines.memory import MemoryEngine
+from cloakwork.engines.batched import LocalEngine
 from cloakwork.errors import MechanismError
 from cloakwork.evaluation.one_mechanism import run_step
 from cloakwork.guarantees import MetricPrivacy
@@ -24,7 +24,7 @@ from cloakwork.mechanisms.steps import Decision, MapCases, MapCasesBySummary, No
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
 from cloakwork.noise import reproducible
 from cloakwork.plan.planner import make_plan
-from cloakwork.testing.contract_logs import BATCH_LOG, assert_same_log, random_batches
+from cloakwork.testing.contract_logs import BATCH_LOG, Batches, assert_same_log
 from cloakwork_extras.pretsa import Pretsa
 from plan.conftest import policy_of
 from plan.test_joint import spec
@@ -73,11 +73,8 @@ def treated(fault: str, batches: int = 1) -> EventLog:
     """The log of the contract after the treatment, watched."""
     watched = OfPackage(Treatment(fault), Package("attributes/redact", "acme 1.0"))
     params = RedactParams(treatments=(Rule(attribute="org:role", treatment="pseudonymise"),))
-    return run_step(watched, params, BATCH_LOG, reproducible(1), engine=engine_of(batches))
-
-
-def engine_of(batches: int) -> MemoryEngine:
-    return MemoryEngine(batches, random_batches(batches))
+    parted = Batches.random(BATCH_LOG, batches)
+    return run_step(watched, params, parted, reproducible(1), engine=LocalEngine())
 
 
 def test_a_watched_treatment_releases_the_same() -> None:
@@ -129,7 +126,8 @@ def noised(fault: str, batches: int = 1) -> EventLog:
     watched = OfPackage(Noisy(fault), PACKAGE)
     offer = watched.offer(METRIC, Facts(), {})
     assert isinstance(offer, Offer)
-    return run_step(watched, offer.params, BATCH_LOG, reproducible(1), engine=engine_of(batches))
+    parted = Batches.random(BATCH_LOG, batches)
+    return run_step(watched, offer.params, parted, reproducible(1), engine=LocalEngine())
 
 
 def test_watched_noise_is_the_same() -> None:

@@ -94,9 +94,9 @@ def needs_all_cases(action: Rewrite) -> bool:
     return isinstance(action, MapCases) and action.together == "log"
 
 
-def summary_of(batches: Iterable[EventLog], aggregate: Aggregate | None) -> pl.DataFrame:
-    """The aggregate over all batches; an empty table where a mechanism needs none."""
-    return pl.DataFrame() if aggregate is None else merged(aggregate, map(aggregate.of, batches))
+def summary_of(log: EventLog, aggregate: Aggregate | None) -> pl.DataFrame:
+    """The aggregate over a log in memory; an empty table where a mechanism needs none."""
+    return pl.DataFrame() if aggregate is None else aggregate.merge(aggregate.of(log))
 
 
 def merged(aggregate: Aggregate, tables: Iterable[pl.DataFrame]) -> pl.DataFrame:

@@ -1,7 +1,7 @@
 """A log in batches: parted so that what must lie together does, and put together again."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -12,44 +12,10 @@ from cloakwork.base.arrays import Ints
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.naming import values_of
 from cloakwork.log.eventlog import EventLog, LogHandle, joined_batches
-from cloakwork.mechanisms.steps import GenerateCases, MapCases
+from cloakwork.mechanisms.steps import GenerateCases
 
 _EVENTS_OF_A_CASE: Final = 10
 """So many are taken to be usual."""
-
-
-def in_batches(
-    log: EventLog,
-    batch_of_case: Ints,
-    batches: int,
-) -> list[EventLog]:
-    """``log`` in ``batches`` batches, which may be empty; each knows where its cases stand in
-    ``log``.
-
-    ``batch_of_case``: int64, shape (cases,), from 0.
-    """
-    # Each batch knows its cases' places in the whole log.
-    indexed = replace(log, case_index=log.index_of_case)
-    if batches == 1:
-        return [indexed]
-    return [indexed.keep_cases(np.flatnonzero(batch_of_case == i)) for i in range(batches)]
-
-
-def kept_together(
-    log: EventLog,
-    action: MapCases,
-    batch_of_case: Ints,
-) -> Ints:
-    """The batch of each case such that what ``action`` asks for lies together: int64, shape
-    (cases,).
-
-    All cases of a unit go where the first of them goes.
-    """
-    if action.together == "case":
-        return batch_of_case
-    if action.together == "log":
-        return np.zeros(log.cases.height, np.int64)
-    return batch_of_case[first_of_unit(log, action.unit)]
 
 
 def first_of_unit(log: EventLog, unit: str | None) -> Ints:
@@ -64,16 +30,6 @@ def first_of_unit(log: EventLog, unit: str | None) -> Ints:
     return np.where(has_unit, first_of_unit, rows)
 
 
-def mapped_cases(batches: Sequence[EventLog], action: MapCases) -> EventLog:
-    """The cases of all batches as ``action`` leaves them, in the order of the whole log.
-
-    Raises ``MechanismError`` where it no longer says which case is which.
-    """
-    # In the log's order again, however it was parted.
-    after = [_with_case_index(batch, action.apply(batch)) for batch in batches]
-    return _in_order(after[0] if len(after) == 1 else joined_batches(after))
-
-
 def collected(log: LogHandle) -> EventLog:
     """The batches of a log as one, its cases in their order: for logs that fit into memory."""
     batches = list(log.batches())
@@ -81,8 +37,9 @@ def collected(log: LogHandle) -> EventLog:
 
 
 def kept_cases(before: EventLog, after: EventLog) -> EventLog:
-    """What a rewrite made of a batch, its cases in the order of the log; errors as of
-    ``mapped_cases``.
+    """What a rewrite made of a batch, its cases in the order of the log.
+
+    Raises ``MechanismError`` where it no longer says which case is which.
     """
     return _in_order(_with_case_index(before, after))
 

@@ -209,13 +209,14 @@ def _declared_for(log: EventLog) -> dict[str, Any]:
 def run_step(
     mechanism: Mechanism[Any],
     params: Any,
-    log: EventLog,
+    log: object,
     noise: Noise,
     facts: Facts = NO_FACTS,
     engine: Engine | None = None,
     released: EventLog | None = None,
 ) -> EventLog:
-    """What a mechanism makes of ``log``, in which units have been bounded as ``facts`` say;
+    """What a mechanism makes of ``log``, which ``engine`` opens (an event log, where none is named)
+    and in which units have been bounded as ``facts`` say;
     ``released``: the cases that one which enriches adds columns to.
     """
     engine = engine or MemoryEngine()

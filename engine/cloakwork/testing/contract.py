@@ -21,7 +21,6 @@ from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.base.naming import CASE_PREFIX, values_of, without
 from cloakwork.engines.base import Engine
 from cloakwork.engines.batched import LocalEngine
-from cloakwork.engines.batches import in_batches
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.evaluation.one_mechanism import run_step
 from cloakwork.guarantees import Guarantee
@@ -40,10 +39,9 @@ from cloakwork.testing.contract_logs import (
     RELEASED,
     RELEASED_LOGS,
     RESOURCE,
+    Batches,
     assert_is_a_log,
     assert_same_log,
-    random_batches,
-    uneven_batches,
 )
 from cloakwork.testing.queries import (
     Asked,
@@ -112,13 +110,13 @@ class MechanismRuns:
     def run(
         self,
         params: Any,
-        log: EventLog,
+        log: EventLog | Batches,
         noise: Noise,
         released: EventLog = RELEASED,
         engine: Engine | None = None,
     ) -> EventLog:
-        """Summarise, decide and rewrite one log, in the batches of ``engine``, else as a whole;
-        ``released``: the cases that one which enriches adds columns to.
+        """Summarise, decide and rewrite one log by ``engine``, else in memory; ``released``: the
+        cases that one which enriches adds columns to.
         """
         return run_step(self.mechanism, params, log, noise, self.facts, engine, released)
 
@@ -209,7 +207,7 @@ class MechanismContract(MechanismRuns):
     def test_summary_is_mergeable(self) -> None:
         """Two batches merged give the summary of the whole."""
         log = LOGS["ordinary"]
-        halves = in_batches(log, (np.arange(log.cases.height) >= 7).astype(np.int64), 2)
+        halves = Batches.of(log, (np.arange(log.case_count) >= 7).astype(np.int64))
         for _, aggregate in self._that_summarise():
             merged = aggregate.merge(pl.concat([aggregate.of(half) for half in halves]))
             at_once = aggregate.of(log)
@@ -269,24 +267,16 @@ class MechanismContract(MechanismRuns):
                 assert before.offsets.tolist() == log.offsets.tolist()
 
     def test_batches_change_nothing(self) -> None:
-        """Over random batches, in memory and on disk, the decision, and the release to the last
-        value and type, are the same.
+        """Over random batches on disk, the decision, and the release to the last value and type,
+        are those of the log as a whole; over other numbers of them only where ``CLOAKWORK_RUNS`` is
+        set.
         """
-        self._assert_same_in(MemoryEngine(7, uneven_batches(7)), _in_batches_on_disk(9))
-
-    def test_many_batches_change_nothing(self) -> None:
-        """As over few; only where ``CLOAKWORK_RUNS`` is set."""
-        if LONG in os.environ:
-            for batches in (1, 4, 60):
-                in_memory = MemoryEngine(batches, random_batches(batches))
-                self._assert_same_in(in_memory, _in_batches_on_disk(batches))
-
-    def _assert_same_in(self, *engines: Engine) -> None:
-        for params in self.offers():
-            # One seed for all, so that only batches can make a difference.
-            in_one_batch = self.run(params, BATCH_LOG, reproducible(1))
-            for engine in engines:
-                in_batches = self.run(params, BATCH_LOG, reproducible(1), engine=engine)
+        for batches in (7, *((1, 4, 60) if LONG in os.environ else ())):
+            parted = Batches.random(BATCH_LOG, batches)
+            for params in self.offers():
+                # One seed for both, so that only batches can make a difference.
+                in_one_batch = self.run(params, BATCH_LOG, reproducible(1))
+                in_batches = self.run(params, parted, reproducible(1), engine=LocalEngine())
                 assert_same_log(in_one_batch, in_batches)
 
     def test_a_rewrite_draws_the_same_again(self) -> None:
@@ -451,13 +441,7 @@ def _assert_none(faults: Iterator[str]) -> None:
 
 def _summaries(aggregate: Aggregate, batches: int) -> list[pl.DataFrame]:
     """Of each of so many random batches of ``BATCH_LOG``."""
-    batch_of_case = random_batches(batches)(BATCH_LOG.cases.height)
-    return [aggregate.of(batch) for batch in in_batches(BATCH_LOG, batch_of_case, batches)]
-
-
-def _in_batches_on_disk(batches: int) -> LocalEngine:
-    """Batches of about as many events each."""
-    return LocalEngine(batch_events=max(1, BATCH_LOG.events.height // batches))
+    return [aggregate.of(batch) for batch in Batches.random(BATCH_LOG, batches)]
 
 
 def _with_other_values(log: EventLog, lineage: Lineage) -> EventLog:

@@ -1,6 +1,6 @@
 """What the contract of mechanisms is tried on: goals, and made-up logs of every kind."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -189,21 +189,37 @@ RELEASED_LOGS = {
 }
 
 
-def random_batches(batches: int) -> Callable[[int], Ints]:
-    """For each case one of so many batches, at random, but the same in each run of the test."""
-    return lambda cases: np.random.default_rng(batches).integers(0, batches, cases)
-
-
-def uneven_batches(batches: int) -> Callable[[int], Ints]:
-    """As ``random_batches``; but the first batch has no case, and the second a single one."""
-
-    def batch_of_case(cases: int) -> Ints:
-        # No draw gives 0 or 1: the first batch stays empty, the second gets one case.
-        found = np.random.default_rng(batches).integers(2, batches, cases)
+def random_batches(batches: int, cases: int) -> Ints:
+    """For each case one of so many batches, at random, but the same in each run of the test; where
+    there are several, the first has no case, and the second a single one.
+    """
+    # No draw gives 0 or 1, where there are more: the first batch stays empty.
+    found = np.random.default_rng(batches).integers(min(2, batches - 1), batches, cases)
+    if batches > 2:
         found[cases // 2 : cases // 2 + 1] = 1
-        return found
+    return found
 
-    return batch_of_case
+
+class Batches(list[EventLog]):
+    """Batches of a log, which an engine may open one by one."""
+
+    @classmethod
+    def of(cls, log: EventLog, batch_of_case: Ints) -> "Batches":
+        """``log`` in batches, numbered from 0, which may be empty; each knows where its cases stand
+        in ``log``.
+        """
+        indexed = replace(log, case_index=log.index_of_case)
+        places = range(int(batch_of_case.max(initial=0)) + 1)
+        return cls(indexed.keep_cases(np.flatnonzero(batch_of_case == place)) for place in places)
+
+    @classmethod
+    def random(cls, log: EventLog, batches: int) -> "Batches":
+        """So many, by ``random_batches``."""
+        return cls.of(log, random_batches(batches, log.case_count))
+
+    def load(self, place: int) -> EventLog:
+        """As ``BatchSource.load``."""
+        return self[place]
 
 
 def assert_same_log(one: EventLog, other: EventLog) -> None:

@@ -7,7 +7,6 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from cloakwork.engines.batches import in_batches
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.errors import MechanismError
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
@@ -19,6 +18,7 @@ from cloakwork.mechanisms.kanon.rewriting import (
     with_drawn_cases,
 )
 from cloakwork.noise import Noise, reproducible, secret
+from cloakwork.testing.contract_logs import Batches
 from contracts.sample_logs import RESOURCE, courses_of, log_of, times_of_cases
 
 
@@ -164,7 +164,7 @@ def test_ranks_are_of_the_order_of_the_log() -> None:
     found = aggregate.merge(aggregate.of(log))
     assert found["number"].to_list() == [0] * 6 + [1] * 3
     assert found["index"].to_list() == [0, 2, 4, 7, 9, 10, 3, 6, 8]
-    batches = in_batches(log, np.array([2, 0, 1, 1, 0, 2, 0, 0, 2, 1, 0]), 4)
+    batches = Batches.of(log, np.array([2, 0, 1, 1, 0, 2, 0, 0, 3, 1, 0]))
     of_batches = pl.concat([aggregate.of(batch) for batch in batches])
     assert_frame_equal(aggregate.merge(of_batches), found)
     ranks = [[1, 2, 5], None, [2], [0], [0, 1], [3, 4]]
