@@ -69,6 +69,12 @@ class Frozen(BaseModel):
     )
 
 
+class Described(Frozen, use_attribute_docstrings=True):
+    """A model whose fields are described by what stands below them: the sentence that an author
+    reads in the editor, and in the reference.
+    """
+
+
 def figure(title: str, description: str) -> Any:
     """A field of a figure that may be missing, with its plain name and one line that explains it:
     what the internal report prints.

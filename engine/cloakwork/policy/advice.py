@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field
 
-from cloakwork.base.quantities import Frozen
+from cloakwork.base.quantities import Described
 from cloakwork.policy.document import Steps, dotted_path
 
 Level = Literal["warning", "note"]
@@ -144,37 +144,25 @@ def _day(value: Any) -> Any:
         raise ValueError("must be a day such as 2027-06-30") from None
 
 
-class Waiver(Frozen):
+class Waiver(Described):
     """One finding of ``policy lint`` that somebody accepts; no guarantee changes by it."""
 
-    rule: Annotated[
-        str,
-        Field(
-            pattern=r"^[a-z0-9-]+$",
-            max_length=100,
-            description="Which rule, as 'cloakwork policy lint' prints it in brackets",
-        ),
-    ]
-    where: Annotated[
-        str | None,
-        Field(
-            min_length=1,
-            max_length=1000,
-            description=(
-                "At which place alone, as 'cloakwork policy lint' prints it, such as "
-                "spec.guarantees[0].k; everywhere unless given"
-            ),
-        ),
-    ] = None
-    reason: Annotated[
-        _OneLine, Field(min_length=3, max_length=1000, description="Why that is acceptable")
-    ]
-    by: Annotated[_OneLine, Field(min_length=1, max_length=100, description="Who answers for it")]
-    expires: Annotated[
-        date,
-        BeforeValidator(_day, json_schema_input_type=date),
-        Field(description="The last day (UTC) on which it counts, such as 2027-06-30"),
-    ]
+    rule: Annotated[str, Field(pattern=r"^[a-z0-9-]+$", max_length=100)]
+    """Which rule, as 'cloakwork policy lint' prints it in brackets"""
+
+    where: Annotated[str | None, Field(min_length=1, max_length=1000)] = None
+    """At which place alone, as 'cloakwork policy lint' prints it, such as spec.guarantees[0].k;
+    everywhere unless given
+    """
+
+    reason: Annotated[_OneLine, Field(min_length=3, max_length=1000)]
+    """Why that is acceptable"""
+
+    by: Annotated[_OneLine, Field(min_length=1, max_length=100)]
+    """Who answers for it"""
+
+    expires: Annotated[date, BeforeValidator(_day, json_schema_input_type=date)]
+    """The last day (UTC) on which it counts, such as 2027-06-30"""
 
     def fits(self, advice: Advice) -> bool:
         """Whether it is about this piece of advice."""

@@ -16,8 +16,8 @@ from cloakwork.base.quantities import (
     LONGEST,
     MOST_UNITS,
     SHORTEST,
+    Described,
     Duration,
-    Frozen,
     Number,
     as_number,
 )
@@ -85,120 +85,73 @@ def _known_zone(name: str) -> str:
     return name
 
 
-class Assume(Frozen):
+class Assume(Described):
     """Public facts: known to everybody, printed with every claim, enforced on the log by dropping
     and truncating.
     """
 
-    alphabet: Annotated[
-        tuple[ShortName, ...] | None,
-        Field(min_length=1, description="All activities that may be released"),
-    ] = None
-    units_at_most: Annotated[
-        WholeNumber | None,
-        Field(ge=1, le=MOST_UNITS, description="Upper bound on the number of units in the log"),
-    ] = None
+    alphabet: Annotated[tuple[ShortName, ...] | None, Field(min_length=1)] = None
+    """All activities that may be released"""
+
+    units_at_most: Annotated[WholeNumber | None, Field(ge=1, le=MOST_UNITS)] = None
+    """Upper bound on the number of units in the log"""
+
     cases_per_unit: Annotated[
         dict[ShortName, Annotated[WholeNumber, Field(ge=1, le=MOST_UNITS)]],
-        Field(
-            description=(
-                "By attribute, the most cases of the whole dataset that one value of it has: "
-                "converts what releases that protect cases cost into what they cost one such unit"
-            ),
-            exclude_if=is_empty,
-        ),
+        Field(exclude_if=is_empty),
     ] = {}
+    """By attribute, the most cases of the whole dataset that one value of it has: converts what
+    releases that protect cases cost into what they cost one such unit
+    """
+
     cases_per_employee: Annotated[
-        WholeNumber | None,
-        Field(
-            ge=1,
-            le=MOST_UNITS,
-            description=(
-                "Where the unit is an attribute of events: the most cases in which one value of it "
-                "occurs; differential privacy takes it as known, and does not enforce it"
-            ),
-            exclude_if=is_empty,
-        ),
+        WholeNumber | None, Field(ge=1, le=MOST_UNITS, exclude_if=is_empty)
     ] = None
-    longest_case: Annotated[
-        WholeNumber | None,
-        Field(ge=1, le=1_000_000, description="Most events of a case; longer cases are truncated"),
-    ] = None
-    longest_gap: Annotated[
-        Duration | None,
-        Field(
-            ge=SHORTEST,
-            le=LONGEST,
-            description=(
-                "Longest time between two events of a case, for example 30d; from 1ms to 36525d"
-            ),
-        ),
-    ] = None
-    rules: Annotated[
-        ProcessRules | None,
-        Field(
-            description=(
-                "What every case of the process keeps, as everybody knows: no case that is drawn "
-                "breaks a rule, and nothing is charged for it"
-            ),
-            exclude_if=is_empty,
-        ),
-    ] = None
-    window: Annotated[
-        TimeSpan | None,
-        Field(
-            description=(
-                "Span of time in which cases start; "
-                "others are moved to its edge; years from 1900 to 2199"
-            )
-        ),
-    ] = None
+    """Where the unit is an attribute of events: the most cases in which one value of it occurs;
+    differential privacy takes it as known, and does not enforce it
+    """
+
+    longest_case: Annotated[WholeNumber | None, Field(ge=1, le=1_000_000)] = None
+    """Most events of a case; longer cases are truncated"""
+
+    longest_gap: Annotated[Duration | None, Field(ge=SHORTEST, le=LONGEST)] = None
+    """Longest time between two events of a case, for example 30d; from 1ms to 36525d"""
+
+    rules: Annotated[ProcessRules | None, Field(exclude_if=is_empty)] = None
+    """What every case of the process keeps, as everybody knows: no case that is drawn breaks a
+    rule, and nothing is charged for it
+    """
+
+    window: TimeSpan | None = None
+    """Span of time in which cases start; others are moved to its edge; years from 1900 to 2199"""
+
     time_zone: Annotated[
         ShortName | None,
         AfterValidator(lambda name: None if name is None else _known_zone(name)),
-        Field(
-            description=(
-                "IANA name of the zone whose clocks the process lives by, such as "
-                "Europe/Amsterdam: hours of the week are drawn by them; else by the zone of epoch"
-            ),
-            exclude_if=lambda name: name is None,
-        ),
+        Field(exclude_if=lambda name: name is None),
     ] = None
-    recipients: Annotated[
-        str | None,
-        Field(
-            min_length=1,
-            max_length=200,
-            description="Who receives the release, such as: a partner under contract",
-            exclude_if=is_empty,
-        ),
-    ] = None
-    risk_threshold: Annotated[
-        float | None,
-        Field(
-            gt=0,
-            le=1,
-            description=(
-                "The largest share of cases that somebody may find in the release by what they "
-                "know: .09 is usual for recipients outside (European Medicines Agency, Policy "
-                "0070); what 'cloakwork risk' finds above it is marked"
-            ),
-            exclude_if=is_empty,
-        ),
-    ] = None
-    epoch: Annotated[
-        Instant,
-        Field(description="Instant from which case starts are counted; years from 1900 to 2199"),
-    ] = UNIX_EPOCH
+    """IANA name of the zone whose clocks the process lives by, such as Europe/Amsterdam: hours of
+    the week are drawn by them; else by the zone of epoch
+    """
+
+    recipients: Annotated[str | None, Field(min_length=1, max_length=200, exclude_if=is_empty)] = (
+        None
+    )
+    """Who receives the release, such as: a partner under contract"""
+
+    risk_threshold: Annotated[float | None, Field(gt=0, le=1, exclude_if=is_empty)] = None
+    """The largest share of cases that somebody may find in the release by what they know: .09 is
+    usual for recipients outside (European Medicines Agency, Policy 0070); what 'cloakwork risk'
+    finds above it is marked
+    """
+
+    epoch: Instant = UNIX_EPOCH
+    """Instant from which case starts are counted; years from 1900 to 2199"""
+
     grid: Annotated[
-        Duration,
-        Field(
-            ge=SHORTEST,
-            le=timedelta(days=366),
-            description="Step to which times are rounded before noise; from 1ms to 366d",
-            json_schema_extra={"default": "1s"},
-        ),
+        Duration, Field(ge=SHORTEST, le=timedelta(days=366), json_schema_extra={"default": "1s"})
     ] = timedelta(seconds=1)
+    """Step to which times are rounded before noise; from 1ms to 366d"""
 
     @model_validator(mode="after")
     def _rules_name_activities(self) -> "Assume":
@@ -315,22 +268,14 @@ SPELLINGS: Final[dict[Period, str]] = {
 """How the windows of each period are called, by an example."""
 
 
-class Windows(Frozen):
+class Windows(Described):
     """Into which windows the cases of a dataset fall. Borders are those of the calendar in UTC."""
 
-    by: Annotated[
-        Literal["case-start"],
-        Field(
-            description="What decides into which window a case falls: the time of its first event"
-        ),
-    ]
-    every: Annotated[
-        Period,
-        Field(
-            description="How long a window is: a day, a week from Monday, a month or a year of the "
-            "calendar, in UTC"
-        ),
-    ]
+    by: Literal["case-start"]
+    """What decides into which window a case falls: the time of its first event"""
+
+    every: Period
+    """How long a window is: a day, a week from Monday, a month or a year of the calendar, in UTC"""
 
     def span(self, name: str) -> tuple[datetime, datetime]:
         """The first instant of the window called ``name``, and the first one after it, in UTC.

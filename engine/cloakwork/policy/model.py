@@ -18,7 +18,7 @@ from cloakwork.base.quantities import (
     LEAST_EPSILON,
     MOST_BUDGET,
     MOST_EPSILON,
-    Frozen,
+    Described,
     Number,
     Probability,
     Value,
@@ -52,84 +52,47 @@ Role = Literal[
 Treatment = Literal["keep", "drop", "pseudonymise", "generalise"]
 
 
-class AttributeRule(Frozen):
+class AttributeRule(Described):
     """What happens to one attribute, or to all that match a glob."""
 
-    role: Annotated[
-        Role | None,
-        Field(
-            description=(
-                "What the attribute is; control-flow and timestamp name the log's two main "
-                "columns, case-id the column of a table that tells cases apart"
-            )
-        ),
-    ] = None
-    treatment: Annotated[
-        Treatment | None,
-        Field(
-            description=(
-                "What happens to the values; "
-                "without one they are released where a guarantee covers them, else dropped"
-            )
-        ),
-    ] = None
-    hierarchy: Annotated[
-        dict[str, Value] | None,
-        Field(description="Generalisation tree: {group: {subgroup: [value, ...]}}"),
-    ] = None
-    level: Annotated[
-        WholeNumber,
-        Field(
-            ge=0,
-            le=40,
-            description=(
-                "Depth of the groups to release; 0 is the root, "
-                "values that lie higher take their lowest group"
-            ),
-        ),
-    ] = 1
-    bins: Annotated[
-        tuple[Quantity, ...] | None,
-        Field(
-            min_length=2, description="Edges of intervals, ascending; values outside are dropped"
-        ),
-    ] = None
-    domain: Annotated[
-        tuple[Value, ...] | None,
-        Field(min_length=1, description="All values that may occur, declared public"),
-    ] = None
-    range: Annotated[
-        tuple[RangeEnd, ...] | None,
-        Field(
-            min_length=2,
-            max_length=2,
-            description="Least and largest number, day or instant that may occur, declared public",
-        ),
-    ] = None
-    type: Annotated[
-        ValueType | None,
-        Field(
-            description=(
-                "What the numbers of a range are, integer or number; or what values are that "
-                "find_values finds, text or integer"
-            ),
-            exclude_if=is_empty,
-        ),
-    ] = None
-    find_values: Annotated[
-        Boolean,
-        Field(
-            description=(
-                "Where no domain is public: find the values that many cases have, through noise "
-                "that the guarantee pays for"
-            ),
-            exclude_if=is_empty,
-        ),
-    ] = False
-    link: Annotated[
-        Boolean,
-        Field(description="Give one value the same pseudonym in every release of the dataset"),
-    ] = False
+    role: Role | None = None
+    """What the attribute is; control-flow and timestamp name the log's two main columns, case-id
+    the column of a table that tells cases apart
+    """
+
+    treatment: Treatment | None = None
+    """What happens to the values; without one they are released where a guarantee covers them, else
+    dropped
+    """
+
+    hierarchy: dict[str, Value] | None = None
+    """Generalisation tree: {group: {subgroup: [value, ...]}}"""
+
+    level: Annotated[WholeNumber, Field(ge=0, le=40)] = 1
+    """Depth of the groups to release; 0 is the root, values that lie higher take their lowest group
+    """
+
+    bins: Annotated[tuple[Quantity, ...] | None, Field(min_length=2)] = None
+    """Edges of intervals, ascending; values outside are dropped"""
+
+    domain: Annotated[tuple[Value, ...] | None, Field(min_length=1)] = None
+    """All values that may occur, declared public"""
+
+    range: Annotated[tuple[RangeEnd, ...] | None, Field(min_length=2, max_length=2)] = None
+    """Least and largest number, day or instant that may occur, declared public"""
+
+    type: Annotated[ValueType | None, Field(exclude_if=is_empty)] = None
+    """What the numbers of a range are, integer or number; or what values are that find_values
+    finds, text or integer
+    """
+
+    find_values: Annotated[Boolean, Field(exclude_if=is_empty)] = False
+    """Where no domain is public: find the values that many cases have, through noise that the
+    guarantee pays for
+    """
+
+    link: Boolean = False
+    """Give one value the same pseudonym in every release of the dataset"""
 
     def value_type(self) -> Any:
         """What its values are, of a range or where they are found; None of others."""
@@ -182,36 +145,17 @@ class AttributeRule(Frozen):
         return self
 
 
-class Limit(Frozen):
+class Limit(Described):
     """A budget: epsilon and delta, or the guessing advantage that they come to."""
 
-    epsilon: Annotated[
-        Number | None,
-        Field(
-            ge=LEAST_EPSILON,
-            le=MOST_BUDGET,
-            description="Differential privacy's epsilon; smaller is more private",
-        ),
-    ] = None
-    delta: Annotated[
-        Probability,
-        Field(
-            ge=0,
-            lt=1,
-            description=(
-                "Probability that may escape the bound of epsilon, "
-                "for example 1.0e-6; 0, or at least 1e-20"
-            ),
-        ),
-    ] = 0.0
-    guessing_advantage: Annotated[
-        Number | None,
-        Field(
-            gt=0,
-            lt=1,
-            description="Largest rise of an attacker's probability that somebody is in the log",
-        ),
-    ] = None
+    epsilon: Annotated[Number | None, Field(ge=LEAST_EPSILON, le=MOST_BUDGET)] = None
+    """Differential privacy's epsilon; smaller is more private"""
+
+    delta: Annotated[Probability, Field(ge=0, lt=1)] = 0.0
+    """Probability that may escape the bound of epsilon, for example 1.0e-6; 0, or at least 1e-20"""
+
+    guessing_advantage: Annotated[Number | None, Field(gt=0, lt=1)] = None
+    """Largest rise of an attacker's probability that somebody is in the log"""
 
     @model_validator(mode="after")
     def _one_of(self) -> "Limit":
@@ -236,39 +180,26 @@ class Total(Limit):
     separately.
     """
 
-    metric: Annotated[
-        Limit | None, Field(description="Separate total for metric privacy per value")
-    ] = None
-    local: Annotated[
-        Limit | None, Field(description="Separate total for local differential privacy per value")
-    ] = None
+    metric: Limit | None = None
+    """Separate total for metric privacy per value"""
+
+    local: Limit | None = None
+    """Separate total for local differential privacy per value"""
 
 
-class ProfileShare(Frozen):
+class ProfileShare(Described):
     """What a DP profile of the log may cost: a part of what the guarantee of differential privacy
     allows.
     """
 
-    epsilon: Annotated[
-        Number,
-        Field(ge=LEAST_EPSILON, le=MOST_EPSILON, description="Its part of the guarantee's epsilon"),
-    ]
-    delta: Annotated[
-        Probability,
-        Field(
-            ge=0,
-            lt=1,
-            description="Its part of the guarantee's delta; without one no activities are selected",
-        ),
-    ] = 0.0
-    activities_per_case: Annotated[
-        WholeNumber,
-        Field(
-            ge=1,
-            le=10_000,
-            description="How many activities of a case count when activities are selected",
-        ),
-    ] = 8
+    epsilon: Annotated[Number, Field(ge=LEAST_EPSILON, le=MOST_EPSILON)]
+    """Its part of the guarantee's epsilon"""
+
+    delta: Annotated[Probability, Field(ge=0, lt=1)] = 0.0
+    """Its part of the guarantee's delta; without one no activities are selected"""
+
+    activities_per_case: Annotated[WholeNumber, Field(ge=1, le=10_000)] = 8
+    """How many activities of a case count when activities are selected"""
 
 
 ATTRIBUTES: Final = "attributes"
@@ -279,49 +210,34 @@ PartName = Literal["control-flow", "timestamps", "attributes"]
 """Parts of a log that mechanisms of one guarantee serve; ``attributes``: all that it covers."""
 
 
-class Budget(Frozen):
+class Budget(Described):
     """What one release and all releases of the dataset may cost."""
 
-    release: Annotated[Limit | None, Field(description="Most that one release may cost")] = None
-    total: Annotated[
-        Total | None, Field(description="Most that all releases of the dataset may cost together")
-    ] = None
-    books: Annotated[
-        dict[ShortName, Limit],
-        Field(
-            description=(
-                "Totals by protected unit (case, or an attribute) that are kept apart from each "
-                "other: none counts what releases that protect another unit listed here cost, "
-                "and they do not add up to one person's risk"
-            ),
-            exclude_if=is_empty,
-        ),
-    ] = {}
-    shares: Annotated[
-        dict[PartName, Weight],
-        Field(
-            description=(
-                "How a guarantee over control-flow and more columns is shared out: weights of "
-                "control-flow, timestamps and attributes, which need not add up to 1; a "
-                "part's noise falls with the root of its share"
-            ),
-            exclude_if=is_empty,
-        ),
-    ] = {}
-    windows: Annotated[
-        Windows | None,
-        Field(
-            description=(
-                "For a log that grows: each release is made of the cases that start in one "
-                "window, which apply --window names. Where the unit is the case, each window has "
-                "the total to itself"
-            ),
-            exclude_if=is_empty,
-        ),
-    ] = None
-    composition: Annotated[
-        Literal["basic", "tight"], Field(description="How releases of the dataset add up")
-    ] = "basic"
+    release: Limit | None = None
+    """Most that one release may cost"""
+
+    total: Total | None = None
+    """Most that all releases of the dataset may cost together"""
+
+    books: Annotated[dict[ShortName, Limit], Field(exclude_if=is_empty)] = {}
+    """Totals by protected unit (case, or an attribute) that are kept apart from each other: none
+    counts what releases that protect another unit listed here cost, and they do not add up to one
+    person's risk
+    """
+
+    shares: Annotated[dict[PartName, Weight], Field(exclude_if=is_empty)] = {}
+    """How a guarantee over control-flow and more columns is shared out: weights of control-flow,
+    timestamps and attributes, which need not add up to 1; a part's noise falls with the root of its
+    share
+    """
+
+    windows: Annotated[Windows | None, Field(exclude_if=is_empty)] = None
+    """For a log that grows: each release is made of the cases that start in one window, which apply
+    --window names. Where the unit is the case, each window has the total to itself
+    """
+
+    composition: Literal["basic", "tight"] = "basic"
+    """How releases of the dataset add up"""
 
 
 _COLUMN_OF_ROLE: Final[dict[str, str]] = {"control-flow": CONTROL_FLOW, "timestamp": TIMESTAMPS}
@@ -334,77 +250,51 @@ MechanismName = Annotated[
 ]
 
 
-class Metadata(Frozen):
+class Metadata(Described):
     """Who is responsible for the policy, what it is for, and which dataset's budget it draws on."""
 
-    name: Annotated[
-        str,
-        Field(
-            pattern=r"^[a-z0-9][a-z0-9._-]*$",
-            max_length=100,
-            description="Short name in lower case",
-        ),
-    ]
-    version: Annotated[
-        str,
-        Field(
-            pattern=r"^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$",
-            description="Semantic version, for example 1.0.0",
-        ),
-    ]
-    owner: Annotated[
-        str,
-        Field(min_length=1, description="Who answers for the policy, for example a mail address"),
-    ]
-    purpose: Annotated[str, Field(min_length=1, description="What the release is for")]
-    dataset: Annotated[
-        str,
-        Field(
-            pattern=DATASET_PATTERN,
-            description="Identity of the dataset; overlapping extracts share it",
-        ),
-    ]
-    legal_basis: Annotated[
-        str | None, Field(alias="legalBasis", description="For example GDPR Art. 9(2)(j)")
-    ] = None
-    description: Annotated[
-        str | None, Field(description="Anything else that a reader should know")
-    ] = None
-    suggested: Annotated[
-        Suggested | None,
-        Field(
-            description="What 'cloakwork policy suggest' took from the log, and who confirmed it",
-            exclude_if=is_empty,
-        ),
-    ] = None
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=100)]
+    """Short name in lower case"""
+
+    version: Annotated[str, Field(pattern=r"^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$")]
+    """Semantic version, for example 1.0.0"""
+
+    owner: Annotated[str, Field(min_length=1)]
+    """Who answers for the policy, for example a mail address"""
+
+    purpose: Annotated[str, Field(min_length=1)]
+    """What the release is for"""
+
+    dataset: Annotated[str, Field(pattern=DATASET_PATTERN)]
+    """Identity of the dataset; overlapping extracts share it"""
+
+    legal_basis: Annotated[str | None, Field(alias="legalBasis")] = None
+    """For example GDPR Art. 9(2)(j)"""
+
+    description: str | None = None
+    """Anything else that a reader should know"""
+
+    suggested: Annotated[Suggested | None, Field(exclude_if=is_empty)] = None
+    """What 'cloakwork policy suggest' took from the log, and who confirmed it"""
 
 
-class Mechanisms(Frozen):
+class Mechanisms(Described):
     """Which mechanisms the planner may use; names may be globs such as ``kanon/*``."""
 
-    allow: Annotated[
-        tuple[MechanismName, ...],
-        Field(description="Mechanisms that may be used; all unless given"),
-    ] = ("*",)
-    deny: Annotated[
-        tuple[MechanismName, ...],
-        Field(description="Mechanisms that may not be used, allowed or not"),
-    ] = ()
-    prefer: Annotated[
-        tuple[MechanismName, ...], Field(description="Tried first, in this order")
-    ] = ()
-    parameters: Annotated[
-        dict[str, dict[str, Value]],
-        Field(description="Options by mechanism name; 'cloakwork mechanisms NAME' lists them"),
-    ] = {}
-    accept_unproven: Annotated[
-        Boolean,
-        Field(
-            description=(
-                "Run mechanisms whose guarantee is only published; they never satisfy a guarantee"
-            )
-        ),
-    ] = False
+    allow: tuple[MechanismName, ...] = ("*",)
+    """Mechanisms that may be used; all unless given"""
+
+    deny: tuple[MechanismName, ...] = ()
+    """Mechanisms that may not be used, allowed or not"""
+
+    prefer: tuple[MechanismName, ...] = ()
+    """Tried first, in this order"""
+
+    parameters: dict[str, dict[str, Value]] = {}
+    """Options by mechanism name; 'cloakwork mechanisms NAME' lists them"""
+
+    accept_unproven: Boolean = False
+    """Run mechanisms whose guarantee is only published; they never satisfy a guarantee"""
 
     def allows(self, name: str) -> bool:
         """Whether the policy lets the planner use the mechanism ``name``."""
@@ -414,22 +304,20 @@ class Mechanisms(Frozen):
         return is_allowed and not is_denied
 
 
-class Output(Frozen):
+class Output(Described):
     """How the release is written."""
 
-    format: Annotated[
-        Literal["xes", "xes.gz", "csv", "csv.gz", "parquet"],
-        Field(description="File format of the released log"),
-    ] = "xes.gz"
-    report: Annotated[
-        tuple[Literal["html", "json"], ...], Field(description="Formats of the internal report")
-    ] = (
+    format: Literal["xes", "xes.gz", "csv", "csv.gz", "parquet"] = "xes.gz"
+    """File format of the released log"""
+
+    report: tuple[Literal["html", "json"], ...] = (
         "html",
         "json",
     )
+    """Formats of the internal report"""
 
 
-class Spec(Frozen):
+class Spec(Described):
     """What must be guaranteed, for whom, with which budget, by which mechanisms, about which
     attributes.
     """
@@ -437,66 +325,41 @@ class Spec(Frozen):
     unit: Annotated[
         Unit,
         BeforeValidator(unit_as_written, json_schema_input_type=Literal["case"] | Unit),
-        Field(
-            description=(
-                "Whom the guarantees protect: "
-                "case, or {attribute, max_cases} where a person may own several cases, "
-                "or {attribute, level: event} for employees, whom an attribute of events names"
-            ),
-            json_schema_extra={"default": "case"},
-        ),
+        Field(json_schema_extra={"default": "case"}),
     ] = Unit()
-    attributes: Annotated[
-        dict[ShortName, AttributeRule],
-        Field(
-            description=(
-                "What happens to each attribute, "
-                "by its name in the log or by a glob; the exact name wins"
-            )
-        ),
-    ]
-    guarantees: Annotated[
-        tuple[Guarantee, ...],
-        Field(
-            min_length=1,
-            max_length=MOST_GUARANTEES,
-            description="What every release must guarantee, proved or measured",
-        ),
-    ]
-    budget: Annotated[Budget, Field(description="What a release, and all of them, may cost")] = (
-        Budget()
-    )
-    profile: Annotated[
-        ProfileShare | None,
-        Field(
-            description=(
-                "Noisy figures of the log that planning may read, with their own part of the budget"
-            )
-        ),
-    ] = None
-    mechanisms: Annotated[Mechanisms, Field(description="Which mechanisms may be used")] = (
-        Mechanisms()
-    )
-    assume: Annotated[
-        Assume, Field(description="Facts that are public anyway; printed with every claim")
-    ] = Assume()
-    expose: Annotated[
-        dict[ShortName, Reason],
-        Field(description="Columns that stay uncovered by any guarantee, each with a reason"),
-    ] = {}
-    waivers: Annotated[
-        tuple[Waiver, ...],
-        Field(
-            max_length=100,
-            description="Advice of 'cloakwork policy lint' that somebody answers for, until a day",
-            exclude_if=is_empty,
-        ),
-    ] = ()
-    input: Annotated[
-        InputOptions | None,
-        Field(description="How the log is read: columns, encoding, times", exclude_if=is_empty),
-    ] = None
-    output: Annotated[Output, Field(description="How the release is written")] = Output()
+    """Whom the guarantees protect: case, or {attribute, max_cases} where a person may own several
+    cases, or {attribute, level: event} for employees, whom an attribute of events names
+    """
+
+    attributes: dict[ShortName, AttributeRule]
+    """What happens to each attribute, by its name in the log or by a glob; the exact name wins"""
+
+    guarantees: Annotated[tuple[Guarantee, ...], Field(min_length=1, max_length=MOST_GUARANTEES)]
+    """What every release must guarantee, proved or measured"""
+
+    budget: Budget = Budget()
+    """What a release, and all of them, may cost"""
+
+    profile: ProfileShare | None = None
+    """Noisy figures of the log that planning may read, with their own part of the budget"""
+
+    mechanisms: Mechanisms = Mechanisms()
+    """Which mechanisms may be used"""
+
+    assume: Assume = Assume()
+    """Facts that are public anyway; printed with every claim"""
+
+    expose: dict[ShortName, Reason] = {}
+    """Columns that stay uncovered by any guarantee, each with a reason"""
+
+    waivers: Annotated[tuple[Waiver, ...], Field(max_length=100, exclude_if=is_empty)] = ()
+    """Advice of 'cloakwork policy lint' that somebody answers for, until a day"""
+
+    input: Annotated[InputOptions | None, Field(exclude_if=is_empty)] = None
+    """How the log is read: columns, encoding, times"""
+
+    output: Output = Output()
+    """How the release is written"""
 
     @field_validator("attributes")
     @classmethod
@@ -547,18 +410,20 @@ class Spec(Frozen):
         return self
 
 
-class Policy(Frozen):
+class Policy(Described):
     """A privacy policy, version 1."""
 
-    api_version: Annotated[
-        Literal["cloakwork/v1"],
-        Field(alias="apiVersion", description="Version of the policy language"),
-    ]
-    kind: Annotated[Literal["PrivacyPolicy"], Field(description="What the document is")]
-    metadata: Annotated[
-        Metadata, Field(description="Who is responsible, what for, and about which dataset")
-    ]
-    spec: Annotated[Spec, Field(description="What must be guaranteed, and how")]
+    api_version: Annotated[Literal["cloakwork/v1"], Field(alias="apiVersion")]
+    """Version of the policy language"""
+
+    kind: Literal["PrivacyPolicy"]
+    """What the document is"""
+
+    metadata: Metadata
+    """Who is responsible, what for, and about which dataset"""
+
+    spec: Spec
+    """What must be guaranteed, and how"""
 
     def _repr_html_(self) -> str | None:
         return html_of(self)

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
-from cloakwork.base.quantities import Frozen
+from cloakwork.base.quantities import Described
 
 EPOCHS: Final = {"epoch-seconds": 1_000_000, "epoch-milliseconds": 1_000}
 """Microseconds of one unit, since 1970-01-01T00:00:00Z."""
@@ -201,70 +201,53 @@ def is_unset(value: object) -> bool:
 Text = Annotated[str, Field(min_length=1, max_length=200)]
 
 
-class InputOptions(Frozen):
+class InputOptions(Described):
     """How a log is to be read. What is not given is as the format has it: UTF-8, ISO 8601, UTC, a
     decimal point.
     """
 
-    format: Annotated[
-        InputFormat | None,
-        Field(
-            description="Format of the log; by default as its file name says", exclude_if=is_unset
-        ),
-    ] = None
-    columns: Annotated[
-        dict[Text, Text],
-        Field(
-            description=(
-                "Which column holds what: case, activity, timestamp, "
-                "case:NAME for a column that says something of the whole case, "
-                "or row for one that numbers the rows"
-            ),
-            exclude_if=is_unset,
-        ),
-    ] = {}
+    format: Annotated[InputFormat | None, Field(exclude_if=is_unset)] = None
+    """Format of the log; by default as its file name says"""
+
+    columns: Annotated[dict[Text, Text], Field(exclude_if=is_unset)] = {}
+    """Which column holds what: case, activity, timestamp, case:NAME for a column that says
+    something of the whole case, or row for one that numbers the rows
+    """
+
     delimiter: Annotated[
         Annotated[str, Field(min_length=1, max_length=1), AfterValidator(_one_character)] | None,
         BeforeValidator(
             lambda value: "\t" if value == "tab" else value, json_schema_input_type=str | None
         ),
-        Field(description="The sign between two fields of a CSV file", exclude_if=is_unset),
+        Field(exclude_if=is_unset),
     ] = None
+    """The sign between two fields of a CSV file"""
+
     encoding: Annotated[
         Encoding | None,
         BeforeValidator(_known_encoding, json_schema_input_type=Encoding | None),
-        Field(description="Encoding of a CSV file", exclude_if=is_unset),
+        Field(exclude_if=is_unset),
     ] = None
+    """Encoding of a CSV file"""
+
     time_format: Annotated[
-        Annotated[Text, AfterValidator(checked_time_format)] | None,
-        Field(
-            description=(
-                "How times are written, such as %d.%m.%Y %H:%M, epoch-seconds or epoch-milliseconds"
-            ),
-            exclude_if=is_unset,
-        ),
+        Annotated[Text, AfterValidator(checked_time_format)] | None, Field(exclude_if=is_unset)
     ] = None
+    """How times are written, such as %d.%m.%Y %H:%M, epoch-seconds or epoch-milliseconds"""
+
     time_zone: Annotated[
-        Annotated[Text, AfterValidator(_known_zone)] | None,
-        Field(
-            description="Zone of times that name none, such as Europe/Berlin",
-            exclude_if=is_unset,
-        ),
+        Annotated[Text, AfterValidator(_known_zone)] | None, Field(exclude_if=is_unset)
     ] = None
-    decimal: Annotated[
-        Literal[".", ","] | None,
-        Field(description="The decimal mark of numbers in a CSV file", exclude_if=is_unset),
-    ] = None
-    sheet: Annotated[
-        Text | None, Field(description="Which sheet of a workbook", exclude_if=is_unset)
-    ] = None
-    object_type: Annotated[
-        Text | None,
-        Field(
-            description="Of an object-centric log: each object of this type becomes a case",
-            exclude_if=is_unset,
-        ),
-    ] = None
+    """Zone of times that name none, such as Europe/Berlin"""
+
+    decimal: Annotated[Literal[".", ","] | None, Field(exclude_if=is_unset)] = None
+    """The decimal mark of numbers in a CSV file"""
+
+    sheet: Annotated[Text | None, Field(exclude_if=is_unset)] = None
+    """Which sheet of a workbook"""
+
+    object_type: Annotated[Text | None, Field(exclude_if=is_unset)] = None
+    """Of an object-centric log: each object of this type becomes a case"""
 
     @field_validator("columns")
     @classmethod

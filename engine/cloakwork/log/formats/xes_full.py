@@ -8,7 +8,9 @@ never read.
 """
 
 import codecs
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Literal
 from xml.parsers import expat
@@ -58,7 +60,56 @@ _MARKUP: Final = 1 << 20  # bytes of a tag besides its value
 _ANY_HINT: Final = "correct that line, or export the log again"
 
 
-class LogXml:
+@contextmanager
+def xml_faults(path: Path) -> Iterator[None]:
+    """Tell what is wrong with a file's XML, or its encoding, as a ``LogError``."""
+    try:
+        yield
+    except expat.ExpatError as error:
+        said = expat.ErrorString(error.code)
+        raise LogError(
+            path,
+            f"the XML is not well formed ({said})",
+            line=error.lineno,
+            hint=_HINTS.get(said, _ANY_HINT),
+        ) from None
+    except (LookupError, UnicodeError, ValueError) as error:
+        raise LogError(
+            path,
+            f"the file's encoding cannot be read ({error})",
+            line=1,
+            hint="save the file as UTF-8",
+        ) from None
+
+
+class XmlReader(ABC):
+    """Hears of the elements of a XML file, and refuses what may hide others."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.parser = expat.ParserCreate(namespace_separator=" ")
+        self.parser.StartElementHandler = self._start_element
+        self.parser.EndElementHandler = self._end_element
+        self.parser.StartDoctypeDeclHandler = self._refuse_doctype
+
+    @abstractmethod
+    def _start_element(self, name: str, attributes: dict[str, str]) -> None: ...
+
+    @abstractmethod
+    def _end_element(self, name: str) -> None: ...
+
+    def _refuse_doctype(self, *_: object) -> None:
+        # Entities of a document type can expand without end, or name other files.
+        raise self._fault_here(
+            "the file declares a document type, which may hide entities",
+            "remove the <!DOCTYPE ...> declaration",
+        )
+
+    def _fault_here(self, message: str, hint: str) -> LogError:
+        return LogError(self._path, message, line=self.parser.CurrentLineNumber, hint=hint)
+
+
+class LogXml(XmlReader):
     """A streaming XES parser; feeds what it finds into ``collector``.
 
     ``traces``, ``events``: how many were opened; ``trace_at``: the byte at which the latest trace
@@ -67,11 +118,11 @@ class LogXml:
     """
 
     def __init__(self, path: Path, collector: Collector) -> None:
+        super().__init__(path)
         self.traces = self.events = 0
         self.trace_at = -1
         self.plain = True
         self._marked = False  # whether the file begins with the byte-order mark of UTF-8
-        self._path = path
         self.irregular = collector.irregular
         self._collector = collector
         self._place: Literal["nowhere", "log", "trace", "event"] = "nowhere"
@@ -81,13 +132,9 @@ class LogXml:
         self._opened_traces = 0
         self._runs: dict[tuple[str, str, Kind], list[tuple[int, str, int]]] = {}
         self._read_as: dict[tuple[Scope, str, Kind], tuple[str, str, Kind] | None] = {}
-        self._parser = expat.ParserCreate(namespace_separator=" ")
-        self._parser.StartElementHandler = self._start_element
-        self._parser.EndElementHandler = self._end_element
-        self._parser.StartDoctypeDeclHandler = self._refuse_doctype
-        self._parser.XmlDeclHandler = self._check_declaration
+        self.parser.XmlDeclHandler = self._check_declaration
         self._drop = collector.on_excess == "drop"
-        self._feeder = Feeder(path, self._parser, None if self._drop else collector.limits)
+        self._feeder = Feeder(path, self.parser, None if self._drop else collector.limits)
 
     def feed(self, data: bytes, *, last: bool = False) -> None:
         """Parse the next bytes. ``LogError`` at the first fault; ``ExpatError`` never leaves
@@ -96,18 +143,6 @@ class LogXml:
         self._marked = self._marked or (self._feeder.at_start and data.startswith(codecs.BOM_UTF8))
         self._feeder.feed(data, last=last)
         self._hand_over()
-
-    @property
-    def line(self) -> int:
-        """The line that the parser is at, from 1."""
-        return self._parser.CurrentLineNumber
-
-    def _refuse_doctype(self, *_: object) -> None:
-        # Entities of a document type can expand without end, or name other files.
-        raise self._fault_here(
-            "the file declares a document type, which may hide entities",
-            "remove the <!DOCTYPE ...> declaration",
-        )
 
     def _check_declaration(
         self,
@@ -127,9 +162,6 @@ class LogXml:
                 "save it in the encoding that its first line names",
             )
 
-    def _fault_here(self, message: str, hint: str) -> LogError:
-        return LogError(self._path, message, line=self.line, hint=hint)
-
     def _start_element(self, name: str, attributes: dict[str, str]) -> None:
         if self._skipping:
             self._skipping += 1
@@ -139,7 +171,7 @@ class LogXml:
                 self._place = "trace"
                 self.traces += 1
                 self._opened_traces += 1
-                self.trace_at = self._parser.CurrentByteIndex
+                self.trace_at = self.parser.CurrentByteIndex
                 return
             self.irregular.stray_events += name == self._event
             self._skip_element()
@@ -180,7 +212,7 @@ class LogXml:
         self._skipping = 1
         self._nested_in_attribute = nested
 
-    def _end_element(self, _name: str) -> None:
+    def _end_element(self, name: str) -> None:
         if self._skipping:
             self._skipping -= 1
         elif self._place == "event":
@@ -217,11 +249,11 @@ class LogXml:
         most = collector.limits.value_size
         if 4 * len(value) > most and len(value.encode()) > most:
             if not self._drop:
-                raise too_long(self._path, key, collector.limits, self.line)
+                raise too_long(self._path, key, collector.limits, self.parser.CurrentLineNumber)
             self.irregular.oversized += 1
             return
         row = self.events - 1 if scope == "event" else self.traces - 1
-        self._runs.setdefault(read_as, []).append((row, value, self._parser.CurrentLineNumber))
+        self._runs.setdefault(read_as, []).append((row, value, self.parser.CurrentLineNumber))
 
     def _hand_over(self) -> None:
         """Hand what was found since the last time to the collector."""
@@ -246,19 +278,13 @@ def full_chunks(stream: LogStream, collector: Collector) -> Iterator[None]:
     try:
         while data := stream.read(_CHUNK):
             started = True
-            xml.feed(data)
+            with xml_faults(stream.path):
+                xml.feed(data)
             yield
         if not started:
             raise empty_file(stream.path)
-        xml.feed(b"", last=True)
-    except expat.ExpatError as error:
-        said = expat.ErrorString(error.code)
-        raise LogError(
-            stream.path,
-            f"the XML is not well formed ({said})",
-            line=error.lineno,
-            hint=_HINTS.get(said, _ANY_HINT),
-        ) from None
+        with xml_faults(stream.path):
+            xml.feed(b"", last=True)
     except BadValue as bad:
         hint = f"write a valid {bad.kind}, or declare it as <string>"
         if bad.key == TIMESTAMP:
@@ -275,13 +301,6 @@ def full_chunks(stream: LogStream, collector: Collector) -> Iterator[None]:
             stream.path,
             f"the file has more than {most:,} attributes, the limit",
             hint=raising("attributes", 4 * most),
-        ) from None
-    except (LookupError, UnicodeError, ValueError) as error:
-        raise LogError(
-            stream.path,
-            f"the file's encoding cannot be read ({error})",
-            line=1,
-            hint="save the file as UTF-8",
         ) from None
 
 

@@ -8,22 +8,21 @@ characters, lone U+FFFE and U+FFFF) become U+FFFD.
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
-from xml.parsers import expat
 from xml.sax.saxutils import quoteattr
 
 import numpy as np
 import polars as pl
 
-from cloakwork.base.errors import LogError
 from cloakwork.base.naming import values_of
 from cloakwork.base.text import shown
 from cloakwork.log.eventlog import CASE_PREFIX, EventLog
 from cloakwork.log.formats.source import LogStream, open_output
-from cloakwork.log.formats.xes_full import Feeder
+from cloakwork.log.formats.xes_full import Feeder, XmlReader, xml_faults
 
 Value = str | int | float | bool | datetime | None
 _CHUNK: Final = 1 << 16
@@ -263,56 +262,21 @@ def read_annotations(path: str | Path) -> tuple[Attribute, ...]:
     """
     file = Path(path)
     header = _Header(file)
-    with LogStream(file) as stream:
+    with LogStream(file) as stream, xml_faults(file), suppress(_FirstTraceReached):
         feeder = Feeder(file, header.parser, stream.limits)
-        try:
-            while data := stream.read(_CHUNK):
-                feeder.feed(data)
-            feeder.feed(b"", last=True)
-        except _FirstTraceReached:
-            pass
-        except (LookupError, UnicodeError) as error:
-            raise LogError(
-                file,
-                f"the encoding cannot be read ({error})",
-                line=1,
-                hint="save the file as UTF-8",
-            ) from None
-        except expat.ExpatError as error:
-            said = expat.ErrorString(error.code)
-            raise LogError(
-                file,
-                f"the XML is not well formed ({said})",
-                line=error.lineno,
-                hint="write the file again",
-            ) from None
+        while data := stream.read(_CHUNK):
+            feeder.feed(data)
+        feeder.feed(b"", last=True)
     return tuple(header.found)
 
 
-class _Header:
+class _Header(XmlReader):
     """Builds the attributes of the log element from the parser's events."""
 
     def __init__(self, path: Path) -> None:
+        super().__init__(path)
         self.found: list[Attribute] = []
-        self._path = path
         self._open: list[_OpenElement] = []
-        self.parser = expat.ParserCreate(namespace_separator=" ")
-        self.parser.StartElementHandler = self._start_element
-        self.parser.EndElementHandler = self._end_element
-        self.parser.StartDoctypeDeclHandler = self._refuse_doctype
-
-    def _refuse_doctype(self, *_: object) -> None:
-        raise self._fault_here(
-            "the file declares a document type", "remove the <!DOCTYPE ...> declaration"
-        )
-
-    def _fault_here(self, message: str, hint: str) -> LogError:
-        return LogError(
-            self._path,
-            message,
-            line=self.parser.CurrentLineNumber,
-            hint=hint,
-        )
 
     def _start_element(self, name: str, attributes: dict[str, str]) -> None:
         element = name.rpartition(" ")[2]
@@ -331,7 +295,7 @@ class _Header:
                 ) from None
         self._open.append(opened)
 
-    def _end_element(self, _name: str) -> None:
+    def _end_element(self, name: str) -> None:
         closed = self._open.pop()
         if closed.element == "values" and self._open:
             self._open[-1].children += closed.children
