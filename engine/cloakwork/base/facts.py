@@ -12,7 +12,7 @@ from pydantic import (
     model_validator,
 )
 
-from cloakwork.base.quantities import Duration, Frozen
+from cloakwork.base.quantities import Described, Duration, Frozen
 from cloakwork.base.rules import ProcessRules
 
 UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -114,24 +114,23 @@ class Window(Frozen):
 SuggestedText = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 
-class Suggested(Frozen):
+class Suggested(Described):
     """What a proposal took from the raw log, and who answers for it."""
 
-    read_off: Annotated[
-        tuple[SuggestedText, ...], Field(description="What was found in the log, in words")
-    ] = ()
-    confirmed_by: Annotated[
-        SuggestedText | None, Field(description="Who confirms that this is publicly known")
-    ] = None
-    confirmed_on: Annotated[date | None, Field(description="When that was confirmed")] = None
-    chosen: Annotated[
-        SuggestedText | None,
-        Field(description="The form of release that was taken after reading figures of the log"),
-    ] = None
-    instead_of: Annotated[
-        SuggestedText | None,
-        Field(description="The form that was proposed, which follows from the answers alone"),
-    ] = None
+    read_off: tuple[SuggestedText, ...] = ()
+    """What was found in the log, in words"""
+
+    confirmed_by: SuggestedText | None = None
+    """Who confirms that this is publicly known"""
+
+    confirmed_on: date | None = None
+    """When that was confirmed"""
+
+    chosen: SuggestedText | None = None
+    """The form of release that was taken after reading figures of the log"""
+
+    instead_of: SuggestedText | None = None
+    """The form that was proposed, which follows from the answers alone"""
 
     @model_validator(mode="after")
     def _complete(self) -> "Suggested":

@@ -11,31 +11,28 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from cloakwork.base.quantities import Frozen
+from cloakwork.base.quantities import Described
 from cloakwork.base.text import listed, quoted
 
 Label = Annotated[str, Field(min_length=1, max_length=200)]
 
 
-class ProcessRules(Frozen):
+class ProcessRules(Described):
     """Public rules of the process: nothing is charged for keeping them, and no drawn case breaks
     one.
     """
 
-    starts_with: Annotated[
-        tuple[Label, ...], Field(description="Each case begins with one of these activities")
-    ] = ()
-    at_most_once: Annotated[
-        tuple[Label, ...], Field(description="Each of these happens at most once in a case")
-    ] = ()
-    before: Annotated[
-        tuple[tuple[Label, Label], ...],
-        Field(description="Pairs: the second never happens unless the first happened before it"),
-    ] = ()
-    never_together: Annotated[
-        tuple[Annotated[tuple[Label, ...], Field(min_length=2)], ...],
-        Field(description="Groups of activities: no case has two of one group"),
-    ] = ()
+    starts_with: tuple[Label, ...] = ()
+    """Each case begins with one of these activities"""
+
+    at_most_once: tuple[Label, ...] = ()
+    """Each of these happens at most once in a case"""
+
+    before: tuple[tuple[Label, Label], ...] = ()
+    """Pairs: the second never happens unless the first happened before it"""
+
+    never_together: tuple[Annotated[tuple[Label, ...], Field(min_length=2)], ...] = ()
+    """Groups of activities: no case has two of one group"""
 
     @model_validator(mode="after")
     def _hold_together(self) -> "ProcessRules":

@@ -16,7 +16,7 @@ from pydantic import Field
 from cloakwork.base.costs import Cost, Currency
 from cloakwork.base.facts import Unit
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
-from cloakwork.base.quantities import LEAST_EPSILON, MOST_EPSILON, Frozen, Number, Probability
+from cloakwork.base.quantities import LEAST_EPSILON, MOST_EPSILON, Described, Number, Probability
 from cloakwork.base.text import listed
 from cloakwork.guarantees.claims import GuaranteeCaveat
 from cloakwork.guarantees.evidence import GuaranteeCheck
@@ -97,7 +97,7 @@ class ReleaseOutline:
     beside_times: tuple[str, ...] = ()
 
 
-class PrivacyGuarantee(Frozen, ABC):
+class PrivacyGuarantee(Described, ABC):
     """What a policy may ask for and a release may claim.
 
     ``currency``: what pays for it; None where it is counted on the release and costs nothing.

@@ -89,49 +89,26 @@ class ConfidenceBound(CountedGuarantee):
     strictest_word: ClassVar[Mapping[str, str]] = {}
 
     kind: Literal["confidence-bound"]
-    L: Annotated[
-        int, Field(ge=1, le=1000, strict=True, description="How many events an attacker may know")
-    ]
-    K: Annotated[
-        int,
-        Field(
-            ge=2,
-            le=MOST_ROWS,
-            strict=True,
-            description="How many units match that knowledge at least",
-        ),
-    ]
-    C: Annotated[
-        Number,
-        Field(
-            ge=1e-6,
-            le=1,
-            description="Most confidence in a sensitive value, as a share of 1; needs attribute",
-        ),
-    ] = 1.0
-    background: Annotated[Background, Field(description="What is known of those events")] = (
-        "sequence"
-    )
-    precision: Annotated[
-        Duration | None,
-        Field(
-            ge=SHORTEST,
-            le=LONGEST,
-            description=(
-                "How precisely times since a case's first event are known; for relative; "
-                "from 1ms to 36525d"
-            ),
-        ),
-    ] = None
-    attribute: Annotated[str | None, Field(description="Sensitive attribute that C speaks of")] = (
-        None
-    )
-    missing: Annotated[
-        Literal["neutral", "sensitive"],
-        Field(
-            description="Whether having no value of the attribute is itself something that C bounds"
-        ),
-    ] = "neutral"
+    L: Annotated[int, Field(ge=1, le=1000, strict=True)]
+    """How many events an attacker may know"""
+
+    K: Annotated[int, Field(ge=2, le=MOST_ROWS, strict=True)]
+    """How many units match that knowledge at least"""
+
+    C: Annotated[Number, Field(ge=1e-6, le=1)] = 1.0
+    """Most confidence in a sensitive value, as a share of 1; needs attribute"""
+
+    background: Background = "sequence"
+    """What is known of those events"""
+
+    precision: Annotated[Duration | None, Field(ge=SHORTEST, le=LONGEST)] = None
+    """How precisely times since a case's first event are known; for relative; from 1ms to 36525d"""
+
+    attribute: str | None = None
+    """Sensitive attribute that C speaks of"""
+
+    missing: Literal["neutral", "sensitive"] = "neutral"
+    """Whether having no value of the attribute is itself something that C bounds"""
 
     @property
     def over(self) -> tuple[str, ...]:

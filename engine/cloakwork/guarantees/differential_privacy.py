@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, model_validator
 
 from cloakwork.base.costs import (
     RARE,
@@ -101,15 +101,10 @@ class DifferentialPrivacy(NoiseGuarantee):
     epsilon: Epsilon
     delta: Delta = 0.0
     over: Columns
-    neighbours: Annotated[
-        Literal["unbounded", "bounded"],
-        Field(
-            description=(
-                "unbounded hides whether a unit is in the log, "
-                "bounded hides when its events happened, and which values they have"
-            )
-        ),
-    ] = "unbounded"
+    neighbours: Literal["unbounded", "bounded"] = "unbounded"
+    """unbounded hides whether a unit is in the log, bounded hides when its events happened, and
+    which values they have
+    """
 
     @model_validator(mode="before")
     @classmethod

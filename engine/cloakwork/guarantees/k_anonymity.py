@@ -79,37 +79,23 @@ class KAnonymity(CountedGuarantee):
     strictest_word: ClassVar[Mapping[str, str]] = {"scope": "variants", "count": "units"}
 
     kind: Literal["k-anonymity"]
-    k: Annotated[
-        int,
-        Field(
-            ge=2,
-            le=MOST_ROWS,
-            strict=True,
-            description="How many cases or units share what is released",
-        ),
-    ]
+    k: Annotated[int, Field(ge=2, le=MOST_ROWS, strict=True)]
+    """How many cases or units share what is released"""
+
     over: Columns = (CONTROL_FLOW,)
-    scope: Annotated[
-        Literal["variants", "prefixes"],
-        Field(
-            description="What is shared: complete activity sequences, or, which is weaker, "
-            "beginnings of them"
-        ),
-    ] = "variants"
-    count: Annotated[
-        Literal["cases", "units"], Field(description="What k counts: cases, or units of privacy")
-    ] = "cases"
+    scope: Literal["variants", "prefixes"] = "variants"
+    """What is shared: complete activity sequences, or, which is weaker, beginnings of them"""
+
+    count: Literal["cases", "units"] = "cases"
+    """What k counts: cases, or units of privacy"""
+
     unit: Annotated[
         Unit | None,
         BeforeValidator(unit_as_written, json_schema_input_type=Literal["case"] | Unit),
-        Field(
-            description=(
-                "Whom it protects, if not the policy's unit: case, or {attribute, level: event} "
-                "for employees"
-            ),
-            exclude_if=lambda unit: unit is None,
-        ),
+        Field(exclude_if=lambda unit: unit is None),
     ] = None
+    """Whom it protects, if not the policy's unit: case, or {attribute, level: event} for employees
+    """
 
     @model_validator(mode="after")
     def _own_unit(self) -> "KAnonymity":

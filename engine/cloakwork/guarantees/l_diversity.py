@@ -44,9 +44,9 @@ class LDiversity(ValuesInClasses):
         Number, Field(gt=1, le=MOST_ROWS, description="Fewest values in a class")
     ]
     attribute: Attribute
-    variety: Annotated[
-        Literal["distinct", "entropy"], Field(description="How values are counted")
-    ] = "distinct"
+    variety: Literal["distinct", "entropy"] = "distinct"
+    """How values are counted"""
+
     classes: CaseClasses = "variants"
 
     def sentence(self) -> str:

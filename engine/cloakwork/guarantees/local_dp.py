@@ -2,9 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Annotated, ClassVar, Literal
-
-from pydantic import Field
+from typing import ClassVar, Literal
 
 from cloakwork.accounting.events import cost, naive
 from cloakwork.base.costs import Composed, Cost, Currency
@@ -38,10 +36,8 @@ class LocalDP(NoiseGuarantee):
     kind: Literal["local-dp"]
     epsilon: Epsilon
     over: Columns
-    per: Annotated[
-        Literal["value", "case"],
-        Field(description="Whether epsilon covers one value or a whole case"),
-    ] = "value"
+    per: Literal["value", "case"] = "value"
+    """Whether epsilon covers one value or a whole case"""
 
     def sentence(self) -> str:
         """Say it to a person."""

@@ -35,16 +35,9 @@ class MetricPrivacy(NoiseGuarantee):
 
     kind: Literal["metric-privacy"]
     epsilon: Epsilon
-    shift: Annotated[
-        Duration,
-        Field(
-            ge=SHORTEST,
-            le=LONGEST,
-            description=(
-                "How far a single time may move and stay hidden, for example 1h; from 1ms to 36525d"
-            ),
-        ),
-    ]
+    shift: Annotated[Duration, Field(ge=SHORTEST, le=LONGEST)]
+    """How far a single time may move and stay hidden, for example 1h; from 1ms to 36525d"""
+
     over: Columns = (TIMESTAMPS,)
 
     def sentence(self) -> str:

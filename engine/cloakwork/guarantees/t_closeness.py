@@ -67,26 +67,16 @@ class TCloseness(ValuesInClasses):
     strictest_word: ClassVar[Mapping[str, str]] = {}
 
     kind: Literal["t-closeness"]
-    t: Annotated[
-        Number,
-        Field(
-            ge=1e-6, le=1000, description="Largest distance between a class and the whole release"
-        ),
-    ]
+    t: Annotated[Number, Field(ge=1e-6, le=1000)]
+    """Largest distance between a class and the whole release"""
+
     attribute: Attribute
-    distance: Annotated[
-        Literal["emd", "stochastic"],
-        Field(description="How distance is measured; emd is the earth mover's distance"),
-    ] = "emd"
-    scale: Annotated[
-        Literal["rank", "range"],
-        Field(
-            description=(
-                "How far numbers lie apart for emd: by their ranks, "
-                "or as a share of the attribute's range"
-            )
-        ),
-    ] = "rank"
+    distance: Literal["emd", "stochastic"] = "emd"
+    """How distance is measured; emd is the earth mover's distance"""
+
+    scale: Literal["rank", "range"] = "rank"
+    """How far numbers lie apart for emd: by their ranks, or as a share of the attribute's range"""
+
     classes: CaseClasses = "variants"
 
     @model_validator(mode="after")
