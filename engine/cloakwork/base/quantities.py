@@ -12,10 +12,12 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     JsonValue,
     PlainSerializer,
     WithJsonSchema,
 )
+from pydantic_core import CoreSchema
 
 LEAST_EPSILON: Final = 1e-5
 MOST_EPSILON: Final = 100.0
@@ -73,6 +75,17 @@ class Described(Frozen, use_attribute_docstrings=True):
     """A model whose fields are described by what stands below them: the sentence that an author
     reads in the editor, and in the reference.
     """
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        found = handler(core_schema)
+        for field in handler.resolve_ref_schema(found).get("properties", {}).values():
+            # On one line, however it stands in the source.
+            if "description" in field:
+                field["description"] = " ".join(field["description"].split())
+        return found
 
 
 def figure(title: str, description: str) -> Any:
