@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 
 from cloakwork.base.exact import delta_of_group, exactly, rounded_down, rounded_up
 from cloakwork.base.facts import CASE
-from cloakwork.base.quantities import Duration, Frozen, Number
+from cloakwork.base.quantities import IF_SAID, Duration, Frozen, Number
 from cloakwork.base.records import Prose
 
 Currency = Literal["unit", "metric", "local"]
@@ -275,7 +275,7 @@ class Charge(Frozen):
     unit: str | None = None
     max_cases: Annotated[int | None, Field(ge=1)] = None
     times: Times | None = None
-    window: Annotated[str | None, Field(exclude_if=lambda name: name is None)] = None
+    window: Annotated[str | None, IF_SAID] = None
 
     @model_validator(mode="before")
     @classmethod

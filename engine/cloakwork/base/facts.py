@@ -12,7 +12,7 @@ from pydantic import (
     model_validator,
 )
 
-from cloakwork.base.quantities import Described, Duration, Frozen
+from cloakwork.base.quantities import IF_SAID, Described, Duration, Frozen
 from cloakwork.base.rules import ProcessRules
 
 UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -164,30 +164,26 @@ class Facts(Frozen):
     """
 
     unit: Unit = Unit()
-    employees: Annotated[str | None, Field(exclude_if=lambda name: name is None)] = None
-    cases_per_employee: Annotated[
-        int | None, Field(ge=1, exclude_if=lambda declared: declared is None)
-    ] = None
+    employees: Annotated[str | None, IF_SAID] = None
+    cases_per_employee: Annotated[int | None, Field(ge=1), IF_SAID] = None
     alphabet: tuple[str, ...] | None = None
     units_at_most: Annotated[int, Field(ge=1)] | None = None
-    cases_per_unit: Annotated[
-        dict[str, Annotated[int, Field(ge=1)]], Field(exclude_if=lambda declared: not declared)
-    ] = {}
+    cases_per_unit: Annotated[dict[str, Annotated[int, Field(ge=1)]], IF_SAID] = {}
     longest_case: Annotated[int, Field(ge=1)] | None = None
     window: Window | None = None
     longest_gap: Duration | None = None
-    time_zone: Annotated[str | None, Field(exclude_if=lambda name: name is None)] = None
+    time_zone: Annotated[str | None, IF_SAID] = None
     epoch: AwareDatetime = UNIX_EPOCH
-    rules: Annotated[ProcessRules | None, Field(exclude_if=lambda rules: rules is None)] = None
+    rules: Annotated[ProcessRules | None, IF_SAID] = None
     grid: Annotated[Duration, Field(gt=timedelta(0))] = timedelta(seconds=1)
     domains: dict[str, tuple[JsonValue, ...]] = {}
     ranges: dict[str, tuple[float, float]] = {}
-    types: Annotated[dict[str, RangeType], Field(exclude_if=lambda types: not types)] = {}
-    found: Annotated[dict[str, FoundType], Field(exclude_if=lambda found: not found)] = {}
+    types: Annotated[dict[str, RangeType], IF_SAID] = {}
+    found: Annotated[dict[str, FoundType], IF_SAID] = {}
     measured: tuple[str, ...] = ()
-    release_window: Annotated[str | None, Field(exclude_if=lambda name: name is None)] = None
+    release_window: Annotated[str | None, IF_SAID] = None
     head_share: Annotated[float, Field(ge=0, le=1)] | None = None
-    suggested: Annotated[Suggested | None, Field(exclude_if=lambda said: said is None)] = None
+    suggested: Annotated[Suggested | None, IF_SAID] = None
 
     @property
     def protected(self) -> Unit:

@@ -7,9 +7,9 @@ the prefix ``case:``).
 
 from typing import Annotated, Final
 
-from pydantic import Field, PlainSerializer
+from pydantic import PlainSerializer
 
-from cloakwork.base.quantities import Frozen
+from cloakwork.base.quantities import IF_SAID, Frozen
 
 CONTROL_FLOW: Final = "control-flow"
 TIMESTAMPS: Final = "timestamps"
@@ -44,7 +44,7 @@ class Lineage(Frozen):
     measures: Columns = frozenset()
     writes: Columns = frozenset()
     generates: bool = False
-    enriches: Annotated[bool, Field(exclude_if=lambda enriches: not enriches)] = False
+    enriches: Annotated[bool, IF_SAID] = False
     inserts: bool = False
     fills: bool = False
     stability: int | None = 1

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, computed_field, model_validator
 
-from cloakwork.base.quantities import Frozen
+from cloakwork.base.quantities import IF_SAID, Frozen
 
 RISK_FORMAT: Final = "cloakwork/risk/v1"
 
@@ -248,8 +248,8 @@ class RiskReport(Frozen):
     confidence: Part = 0.95
     attacks: tuple[Attack, ...]
     membership: MembershipFigures | None = None
-    employees: Annotated[EmployeeBounds | None, Field(exclude_if=lambda each: each is None)] = None
-    threshold: Annotated[float | None, Field(exclude_if=lambda each: each is None)] = None
+    employees: Annotated[EmployeeBounds | None, IF_SAID] = None
+    threshold: Annotated[float | None, IF_SAID] = None
     notes: tuple[str, ...]
 
     @property

@@ -13,7 +13,7 @@ from pydantic import AwareDatetime, Field
 
 from cloakwork.base.costs import Cost
 from cloakwork.base.facts import Window
-from cloakwork.base.quantities import Duration, Frozen
+from cloakwork.base.quantities import IF_SAID, Duration, Frozen
 from cloakwork.base.records import Prose
 from cloakwork.base.rules import ProcessRules
 
@@ -287,7 +287,7 @@ class NothingElseObservable(Frozen):
     kind: Literal["nothing-else-observable"] = "nothing-else-observable"
 
 
-Covered = Annotated[Names, Field(exclude_if=lambda names: not names)]
+Covered = Annotated[Names, IF_SAID]
 """The columns of a claim over values, where it is over others than ``timestamps`` alone."""
 
 

@@ -26,7 +26,7 @@ from cloakwork.base.arrays import Ints, Words
 from cloakwork.base.facts import Unit, unit_as_written
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.naming import values_of
-from cloakwork.base.quantities import MOST_ROWS
+from cloakwork.base.quantities import IF_SAID, MOST_ROWS
 from cloakwork.base.text import listed
 from cloakwork.guarantees.base import (
     Columns,
@@ -92,7 +92,7 @@ class KAnonymity(CountedGuarantee):
     unit: Annotated[
         Unit | None,
         BeforeValidator(unit_as_written, json_schema_input_type=Literal["case"] | Unit),
-        Field(exclude_if=lambda unit: unit is None),
+        IF_SAID,
     ] = None
     """Whom it protects, if not the policy's unit: case, or {attribute, level: event} for employees
     """

@@ -38,7 +38,7 @@ from cloakwork.base.arrays import Ints
 from cloakwork.base.costs import Composed, Cost, DiscreteLaplace, EpsilonDelta, PrivacyEvent
 from cloakwork.base.exact import drawn_scale, exactly, rounded_down, rounded_up
 from cloakwork.base.facts import Facts, Unit
-from cloakwork.base.quantities import Frozen, Number
+from cloakwork.base.quantities import IF_SAID, Frozen, Number
 from cloakwork.kernel import Cases, Clip, CustomQuery, Entries, Kernel, Laplace
 from cloakwork.kernel.vectors import MOST_CELLS
 
@@ -125,10 +125,8 @@ class Profile(Frozen):
     dataset: str
     window: Annotated[
         str | None,
-        Field(
-            description="Of a growing log: on the cases of which window it was measured",
-            exclude_if=lambda name: name is None,
-        ),
+        Field(description="Of a growing log: on the cases of which window it was measured"),
+        IF_SAID,
     ] = None
     release: Annotated[str, Field(description="Identity of the profile's release in the ledger")]
     ledger_entry: str

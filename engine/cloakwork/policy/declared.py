@@ -12,6 +12,7 @@ from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, mode
 from cloakwork.base.clocks import is_zone
 from cloakwork.base.facts import UNIX_EPOCH, FoundType, RangeType, Window
 from cloakwork.base.quantities import (
+    IF_SAID,
     LARGEST,
     LONGEST,
     MOST_UNITS,
@@ -27,14 +28,6 @@ ShortName = Annotated[str, Field(min_length=1, max_length=200)]
 WholeNumber = Annotated[int, Field(strict=True)]
 Quantity = Annotated[Number, Field(ge=-LARGEST, le=LARGEST)]
 Boolean = Annotated[bool, Field(strict=True)]
-
-
-def is_empty(value: Any) -> bool:
-    """Whether a field says nothing.
-
-    Fields that the language got later are left out then, so that older policies keep their digest.
-    """
-    return not value
 
 
 FIRST_YEAR: Final = 1900
@@ -98,15 +91,13 @@ class Assume(Described):
 
     cases_per_unit: Annotated[
         dict[ShortName, Annotated[WholeNumber, Field(ge=1, le=MOST_UNITS)]],
-        Field(exclude_if=is_empty),
+        IF_SAID,
     ] = {}
     """By attribute, the most cases of the whole dataset that one value of it has: converts what
     releases that protect cases cost into what they cost one such unit
     """
 
-    cases_per_employee: Annotated[
-        WholeNumber | None, Field(ge=1, le=MOST_UNITS, exclude_if=is_empty)
-    ] = None
+    cases_per_employee: Annotated[WholeNumber | None, Field(ge=1, le=MOST_UNITS), IF_SAID] = None
     """Where the unit is an attribute of events: the most cases in which one value of it occurs;
     differential privacy takes it as known, and does not enforce it
     """
@@ -117,7 +108,7 @@ class Assume(Described):
     longest_gap: Annotated[Duration | None, Field(ge=SHORTEST, le=LONGEST)] = None
     """Longest time between two events of a case, for example 30d; from 1ms to 36525d"""
 
-    rules: Annotated[ProcessRules | None, Field(exclude_if=is_empty)] = None
+    rules: Annotated[ProcessRules | None, IF_SAID] = None
     """What every case of the process keeps, as everybody knows: no case that is drawn breaks a
     rule, and nothing is charged for it
     """
@@ -128,18 +119,16 @@ class Assume(Described):
     time_zone: Annotated[
         ShortName | None,
         AfterValidator(lambda name: None if name is None else _known_zone(name)),
-        Field(exclude_if=lambda name: name is None),
+        IF_SAID,
     ] = None
     """IANA name of the zone whose clocks the process lives by, such as Europe/Amsterdam: hours of
     the week are drawn by them; else by the zone of epoch
     """
 
-    recipients: Annotated[str | None, Field(min_length=1, max_length=200, exclude_if=is_empty)] = (
-        None
-    )
+    recipients: Annotated[str | None, Field(min_length=1, max_length=200), IF_SAID] = None
     """Who receives the release, such as: a partner under contract"""
 
-    risk_threshold: Annotated[float | None, Field(gt=0, le=1, exclude_if=is_empty)] = None
+    risk_threshold: Annotated[float | None, Field(gt=0, le=1), IF_SAID] = None
     """The largest share of cases that somebody may find in the release by what they know: .09 is
     usual for recipients outside (European Medicines Agency, Policy 0070); what 'cloakwork risk'
     finds above it is marked

@@ -15,6 +15,7 @@ from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.notebook_html import html_of
 from cloakwork.base.quantities import (
     DATASET_PATTERN,
+    IF_SAID,
     LEAST_EPSILON,
     MOST_BUDGET,
     MOST_EPSILON,
@@ -36,7 +37,6 @@ from cloakwork.policy.declared import (
     WholeNumber,
     Windows,
     coherent_type,
-    is_empty,
     number_of_end,
 )
 
@@ -81,12 +81,12 @@ class AttributeRule(Described):
     range: Annotated[tuple[RangeEnd, ...] | None, Field(min_length=2, max_length=2)] = None
     """Least and largest number, day or instant that may occur, declared public"""
 
-    type: Annotated[ValueType | None, Field(exclude_if=is_empty)] = None
+    type: Annotated[ValueType | None, IF_SAID] = None
     """What the numbers of a range are, integer or number; or what values are that find_values
     finds, text or integer
     """
 
-    find_values: Annotated[Boolean, Field(exclude_if=is_empty)] = False
+    find_values: Annotated[Boolean, IF_SAID] = False
     """Where no domain is public: find the values that many cases have, through noise that the
     guarantee pays for
     """
@@ -219,19 +219,19 @@ class Budget(Described):
     total: Total | None = None
     """Most that all releases of the dataset may cost together"""
 
-    books: Annotated[dict[ShortName, Limit], Field(exclude_if=is_empty)] = {}
+    books: Annotated[dict[ShortName, Limit], IF_SAID] = {}
     """Totals by protected unit (case, or an attribute) that are kept apart from each other: none
     counts what releases that protect another unit listed here cost, and they do not add up to one
     person's risk
     """
 
-    shares: Annotated[dict[PartName, Weight], Field(exclude_if=is_empty)] = {}
+    shares: Annotated[dict[PartName, Weight], IF_SAID] = {}
     """How a guarantee over control-flow and more columns is shared out: weights of control-flow,
     timestamps and attributes, which need not add up to 1; a part's noise falls with the root of its
     share
     """
 
-    windows: Annotated[Windows | None, Field(exclude_if=is_empty)] = None
+    windows: Annotated[Windows | None, IF_SAID] = None
     """For a log that grows: each release is made of the cases that start in one window, which apply
     --window names. Where the unit is the case, each window has the total to itself
     """
@@ -274,7 +274,7 @@ class Metadata(Described):
     description: str | None = None
     """Anything else that a reader should know"""
 
-    suggested: Annotated[Suggested | None, Field(exclude_if=is_empty)] = None
+    suggested: Annotated[Suggested | None, IF_SAID] = None
     """What 'cloakwork policy suggest' took from the log, and who confirmed it"""
 
 
@@ -352,10 +352,10 @@ class Spec(Described):
     expose: dict[ShortName, Reason] = {}
     """Columns that stay uncovered by any guarantee, each with a reason"""
 
-    waivers: Annotated[tuple[Waiver, ...], Field(max_length=100, exclude_if=is_empty)] = ()
+    waivers: Annotated[tuple[Waiver, ...], Field(max_length=100), IF_SAID] = ()
     """Advice of 'cloakwork policy lint' that somebody answers for, until a day"""
 
-    input: Annotated[InputOptions | None, Field(exclude_if=is_empty)] = None
+    input: Annotated[InputOptions | None, IF_SAID] = None
     """How the log is read: columns, encoding, times"""
 
     output: Output = Output()

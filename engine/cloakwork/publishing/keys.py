@@ -20,7 +20,7 @@ from pydantic import AwareDatetime, Field, ValidationError
 
 from cloakwork.base.errors import OutputError
 from cloakwork.base.files import home, private_secret, replace_file, secret_made_once
-from cloakwork.base.quantities import Frozen
+from cloakwork.base.quantities import IF_SAID, Frozen
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
@@ -42,7 +42,7 @@ class TrustedKey(Frozen):
     name: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f-\x9f]+$")]
     since: AwareDatetime
     public_key: str
-    approves: Annotated[bool, Field(exclude_if=lambda approves: not approves)] = False
+    approves: Annotated[bool, IF_SAID] = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
-from cloakwork.base.quantities import Described
+from cloakwork.base.quantities import IF_SAID, Described
 
 EPOCHS: Final = {"epoch-seconds": 1_000_000, "epoch-milliseconds": 1_000}
 """Microseconds of one unit, since 1970-01-01T00:00:00Z."""
@@ -193,11 +193,6 @@ def _known_zone(value: str) -> str:
     return value
 
 
-def is_unset(value: object) -> bool:
-    """Whether an option says nothing; such are left out of a policy's digest."""
-    return value is None or value == {}
-
-
 Text = Annotated[str, Field(min_length=1, max_length=200)]
 
 
@@ -206,10 +201,10 @@ class InputOptions(Described):
     decimal point.
     """
 
-    format: Annotated[InputFormat | None, Field(exclude_if=is_unset)] = None
+    format: Annotated[InputFormat | None, IF_SAID] = None
     """Format of the log; by default as its file name says"""
 
-    columns: Annotated[dict[Text, Text], Field(exclude_if=is_unset)] = {}
+    columns: Annotated[dict[Text, Text], IF_SAID] = {}
     """Which column holds what: case, activity, timestamp, case:NAME for a column that says
     something of the whole case, or row for one that numbers the rows
     """
@@ -219,34 +214,32 @@ class InputOptions(Described):
         BeforeValidator(
             lambda value: "\t" if value == "tab" else value, json_schema_input_type=str | None
         ),
-        Field(exclude_if=is_unset),
+        IF_SAID,
     ] = None
     """The sign between two fields of a CSV file"""
 
     encoding: Annotated[
         Encoding | None,
         BeforeValidator(_known_encoding, json_schema_input_type=Encoding | None),
-        Field(exclude_if=is_unset),
+        IF_SAID,
     ] = None
     """Encoding of a CSV file"""
 
-    time_format: Annotated[
-        Annotated[Text, AfterValidator(checked_time_format)] | None, Field(exclude_if=is_unset)
-    ] = None
+    time_format: Annotated[Annotated[Text, AfterValidator(checked_time_format)] | None, IF_SAID] = (
+        None
+    )
     """How times are written, such as %d.%m.%Y %H:%M, epoch-seconds or epoch-milliseconds"""
 
-    time_zone: Annotated[
-        Annotated[Text, AfterValidator(_known_zone)] | None, Field(exclude_if=is_unset)
-    ] = None
+    time_zone: Annotated[Annotated[Text, AfterValidator(_known_zone)] | None, IF_SAID] = None
     """Zone of times that name none, such as Europe/Berlin"""
 
-    decimal: Annotated[Literal[".", ","] | None, Field(exclude_if=is_unset)] = None
+    decimal: Annotated[Literal[".", ","] | None, IF_SAID] = None
     """The decimal mark of numbers in a CSV file"""
 
-    sheet: Annotated[Text | None, Field(exclude_if=is_unset)] = None
+    sheet: Annotated[Text | None, IF_SAID] = None
     """Which sheet of a workbook"""
 
-    object_type: Annotated[Text | None, Field(exclude_if=is_unset)] = None
+    object_type: Annotated[Text | None, IF_SAID] = None
     """Of an object-centric log: each object of this type becomes a case"""
 
     @field_validator("columns")

@@ -16,7 +16,7 @@ from pydantic import Field, JsonValue
 from cloakwork.base.arrays import Floats, Ints
 from cloakwork.base.facts import UNIX_EPOCH, FoundType, RangeType
 from cloakwork.base.naming import CASE_PREFIX
-from cloakwork.base.quantities import Frozen
+from cloakwork.base.quantities import IF_SAID, Frozen
 from cloakwork.kernel import Column
 from cloakwork.mechanisms.steps import Listed, Numbers, places_of_numbers
 
@@ -334,8 +334,8 @@ class MeasuredAttribute(Frozen):
     domain: tuple[JsonValue, ...] | None = None
     range: tuple[float, float] | None = None
     type: Annotated[RangeType, Field(exclude_if=lambda type_: type_ == "number")] = "number"
-    found: Annotated[FoundType | None, Field(exclude_if=lambda found: not found)] = None
-    fineness: Annotated[int, Field(ge=0, le=2, exclude_if=lambda fineness: not fineness)] = 0
+    found: Annotated[FoundType | None, IF_SAID] = None
+    fineness: Annotated[int, Field(ge=0, le=2), IF_SAID] = 0
 
     @property
     def bins(self) -> Bins | None:

@@ -23,7 +23,7 @@ from cloakwork.base.costs import Composed, PrivacyEvent, gaussian_moves
 from cloakwork.base.facts import Facts, FoundType
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.base.naming import CASE_PREFIX, VALUES_TABLE
-from cloakwork.base.quantities import Frozen, Number
+from cloakwork.base.quantities import IF_SAID, Frozen, Number
 from cloakwork.kernel import Cases, Clip, Entries, Gaussian, Kernel, Query, Randomness, Table
 from cloakwork.kernel.noises import selection_event
 from cloakwork.mechanisms.attributes.contributions import (
@@ -247,17 +247,15 @@ class AttributesHistogramParams(Frozen):
 
     attributes: tuple[MeasuredAttribute, ...]
     max_cases: Annotated[int, Field(ge=1)] = 1
-    replaced: Annotated[bool, Field(exclude_if=lambda replaced: not replaced)] = False
+    replaced: Annotated[bool, IF_SAID] = False
     norms_sigma: Annotated[Number, Field(gt=0)]
     sigma: Annotated[Number, Field(gt=0)]
     structure_sigma: Annotated[Number, Field(gt=0)] | None = None
-    selection: Annotated[ValueSelection | None, Field(exclude_if=lambda found: not found)] = None
+    selection: Annotated[ValueSelection | None, IF_SAID] = None
 
-    step_sigma: Annotated[
-        Annotated[Number, Field(gt=0)] | None, Field(exclude_if=lambda sigma: sigma is None)
-    ] = None
+    step_sigma: Annotated[Annotated[Number, Field(gt=0)] | None, IF_SAID] = None
 
-    timed: Annotated[bool, Field(exclude_if=lambda timed: not timed)] = False
+    timed: Annotated[bool, IF_SAID] = False
 
     @property
     def values_sigma(self) -> float:

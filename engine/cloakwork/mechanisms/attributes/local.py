@@ -12,7 +12,7 @@ from cloakwork.base.exact import exactly, rounded_down
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.base.naming import CASE_PREFIX
-from cloakwork.base.quantities import Frozen
+from cloakwork.base.quantities import IF_SAID, Frozen
 from cloakwork.guarantees import Guarantee, LocalDP
 from cloakwork.kernel.local import BoundedNoise, LocalNoise, Randomisation, Response
 from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal, Theorem
@@ -35,7 +35,7 @@ class LocalAttribute(Frozen):
     name: str
     domain: tuple[JsonValue, ...] | None = None
     range: tuple[float, float] | None = None
-    integer: Annotated[bool, Field(exclude_if=lambda integer: not integer)] = False
+    integer: Annotated[bool, IF_SAID] = False
 
     @model_validator(mode="after")
     def _one_of_both(self) -> "LocalAttribute":

@@ -20,7 +20,7 @@ from cloakwork.base.arrays import Floats, Ints, begins_of
 from cloakwork.base.costs import Composed, PrivacyEvent, gaussian_moves
 from cloakwork.base.exact import drawn_sigma
 from cloakwork.base.facts import UNIX_EPOCH, Facts, Window
-from cloakwork.base.quantities import Duration, Frozen, Number
+from cloakwork.base.quantities import IF_SAID, Duration, Frozen, Number
 from cloakwork.kernel import Cases, Clip, Entries, Gaussian, Query
 from cloakwork.mechanisms.base import PartOfGoal, Refusal, option_fault
 from cloakwork.mechanisms.timestamps.bins import DAY, Clock, LogBins
@@ -113,12 +113,12 @@ class HistogramParams(TimesParams):
 
     mu: Annotated[Number, Field(gt=0)]
     max_cases: Annotated[int, Field(ge=1)] = 1
-    replaced: Annotated[bool, Field(exclude_if=lambda replaced: not replaced)] = False
+    replaced: Annotated[bool, IF_SAID] = False
     sigmas: dict[TableName, Annotated[Number, Field(ge=LEAST_SIGMA)]]
     window: Window = WINDOW
     is_window_declared: bool = False
     longest_gap: Duration | None = None
-    time_zone: Annotated[str | None, Field(exclude_if=lambda name: name is None)] = None
+    time_zone: Annotated[str | None, IF_SAID] = None
     epoch: datetime = UNIX_EPOCH
     grid: Duration = timedelta(seconds=1)
 

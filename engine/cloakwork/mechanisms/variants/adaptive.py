@@ -22,7 +22,7 @@ from cloakwork.base.costs import (
 from cloakwork.base.exact import exactly, rounded_down
 from cloakwork.base.facts import Facts
 from cloakwork.base.naming import LAYERS_TABLE
-from cloakwork.base.quantities import Frozen, Number
+from cloakwork.base.quantities import IF_SAID, Frozen, Number
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import CustomQuery, Kernel, Laplace
 from cloakwork.mechanisms.base import Offer, Refusal, Theorem
@@ -99,7 +99,7 @@ class AdaptiveParams(Frozen):
     scale: Annotated[Number, Field(gt=0)]
     threshold: ThresholdParams
     markov: MarkovParams
-    of_all: Annotated[MarkovParams | None, Field(exclude_if=lambda params: params is None)] = None
+    of_all: Annotated[MarkovParams | None, IF_SAID] = None
 
     @property
     def tau(self) -> int:

@@ -33,7 +33,7 @@ from cloakwork.base.costs import (
 )
 from cloakwork.base.facts import Facts
 from cloakwork.base.naming import OTHERS_TABLE, STEPS_TABLE, VARIANTS_TABLE
-from cloakwork.base.quantities import Frozen, Number
+from cloakwork.base.quantities import IF_SAID, Frozen, Number
 from cloakwork.base.records import BY_CHANCE
 from cloakwork.base.rules import ProcessRules
 from cloakwork.guarantees import DifferentialPrivacy
@@ -269,7 +269,7 @@ class MarkovParams(Frozen):
     max_cases: Annotated[int, Field(ge=1)] = 1
     alphabet: tuple[str, ...] | None = None
     selection: Selection | None = None
-    rules: Annotated[ProcessRules | None, Field(exclude_if=lambda rules: rules is None)] = None
+    rules: Annotated[ProcessRules | None, IF_SAID] = None
     longest: Annotated[int, Field(ge=1)] = LONGEST
     sharpness: Annotated[Number, Field(ge=1, le=4)] = SHARPNESS
     sigmas: tuple[float, float, float, float, float, float]
