@@ -27,7 +27,7 @@ from cloakwork.base.arrays import Bools, Ints
 from cloakwork.base.errors import LogError
 from cloakwork.base.text import size_text
 from cloakwork.log.formats.options import InputOptions
-from cloakwork.log.formats.source import Decoder, LogStream, empty_file, require_utf8
+from cloakwork.log.formats.source import Decoder, LogStream, empty_file
 
 BLOCK: Final = 8 << 20  # bytes
 _LONGEST_RECORD: Final = 4
@@ -282,9 +282,6 @@ class CsvBlocks:
         lines_before = self._line - 1 - self._header_lines
         while end:
             try:
-                # Checked here, as a piece of the file may end inside a character.
-                if self._encoding in (None, "utf-8"):
-                    require_utf8(self._path, data[:end], self._line)
                 found = find_records(self._header + data[:end], self.separator)
             except CsvFault as fault:
                 if is_last or not isinstance(fault, OpenQuote):

@@ -46,7 +46,6 @@ _STARTS: Final[dict[bytes, InputFormat]] = {
 }
 _BLOCK: Final = 16 << 20  # bytes
 _MOST_FILES: Final = 10_000  # of a folder
-_BOM: Final = b"\xef\xbb\xbf"
 _WIDE_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
 _COMPRESSION: Final = 6  # gzip's own default: 9 takes three times as long for one or two percent
 _XML_STARTS: Final = (b"<", b"\xef\xbb\xbf<", b"\xff\xfe<", b"\xfe\xff\x00<")
@@ -243,8 +242,8 @@ def _of_one_format(files: tuple[Path, ...]) -> tuple[Path, ...]:
 
 
 class Decoder:
-    """Makes UTF-8 of a file, piece by piece, without a byte-order mark. What claims to be UTF-8
-    (None) is not checked here: ``require_utf8`` is for whole lines.
+    """Makes UTF-8 of a file in some encoding, else in UTF-8, piece by piece, without a byte-order
+    mark.
     """
 
     def __init__(self, path: Path, encoding: Encoding | None) -> None:
@@ -257,10 +256,6 @@ class Decoder:
         """The next piece. ``LogError`` with its line at the first byte that is none of the
         encoding.
         """
-        if self._encoding in (None, "utf-8"):
-            plain = piece if self._is_begun else piece.removeprefix(_BOM)
-            self._is_begun = True
-            return plain
         if self._decoder is None:
             if self._codec == "utf-16":
                 # Without a mark, little-endian: the more usual order.
@@ -271,37 +266,20 @@ class Decoder:
             text = self._decoder.decode(piece, final=is_last)
         except UnicodeDecodeError as error:
             before = error.object[: error.start].decode(self._codec, "replace")
+            hint = "correct spec.input.encoding, or save the file as UTF-8"
+            if self._codec == "utf-8":
+                likely = likely_encoding(error.object)
+                hint = f"save it as UTF-8, or say encoding: {likely} under spec.input"
             raise LogError(
                 self._path,
-                f"the file is not in {self._encoding}",
+                f"the file is not in {self._encoding or 'UTF-8'}",
                 line=self._line + before.count("\n"),
-                hint="correct spec.input.encoding, or save the file as UTF-8",
+                hint=hint,
             ) from None
         self._line += text.count("\n")
         if text and not self._is_begun:
             text, self._is_begun = text.removeprefix("\ufeff"), True
         return text.encode("utf-8", "surrogatepass")
-
-
-def require_utf8(
-    path: Path,
-    data: bytes,
-    first_line: int,
-) -> None:
-    """``LogError`` with its line at the first byte of ``data``, which starts on ``first_line`` of a
-    file, that is not UTF-8.
-    """
-    try:
-        # ASCII needs no decoding, and most files are nothing else.
-        if not data.isascii():
-            data.decode()
-    except UnicodeDecodeError as error:
-        raise LogError(
-            path,
-            "the file is not in UTF-8",
-            line=data.count(b"\n", 0, error.start) + first_line,
-            hint=f"save it as UTF-8, or say encoding: {likely_encoding(data)} under spec.input",
-        ) from None
 
 
 def likely_encoding(data: bytes) -> Encoding:
