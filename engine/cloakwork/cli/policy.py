@@ -85,7 +85,7 @@ def lint(
     from cloakwork import api
     from cloakwork.authoring.advice import lint_dataset
     from cloakwork.authoring.sources import policy_source
-    from cloakwork.policy.advice import ADVICE_RULES
+    from cloakwork.policy.lint import ADVICE_RULES
     from cloakwork.policy.lint import lint as advice_on
     from cloakwork.report.policy_findings import placed_advice
 

@@ -2,15 +2,18 @@
 by name, by somebody who answers for it, with a reason, until a day.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field
 
 from cloakwork.base.quantities import Described
 from cloakwork.policy.document import Steps, dotted_path
+
+if TYPE_CHECKING:
+    from cloakwork.policy.model import Policy
 
 Level = Literal["warning", "note"]
 
@@ -32,57 +35,14 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class AdviceRule:
-    """What a rule is about, in one sentence, and how serious it is."""
+    """What a rule is about, in one sentence, and how serious it is; ``check``: what it gives on a
+    policy, where it looks at that alone.
+    """
 
     level: Level
     says: str
+    check: "Callable[[Policy], Iterator[Advice]] | None" = None
 
-
-POLICY_RULES: Final[dict[str, AdviceRule]] = {
-    "purpose-not-stated": AdviceRule("warning", "What the release is for is not stated."),
-    "homogeneous-groups": AdviceRule(
-        "warning", "A sensitive attribute is released beside k-anonymity alone."
-    ),
-    "small-k": AdviceRule("warning", "k is small."),
-    "weak-closeness": AdviceRule("warning", "t-closeness asks nothing of numbers."),
-    "identifier-of-events": AdviceRule(
-        "warning", "An identifier of events shows which events were inserted."
-    ),
-    "pseudonyms": AdviceRule("warning", "Pseudonyms keep the frequencies of values."),
-    "uncovered-quasi-identifier": AdviceRule(
-        "warning", "A quasi-identifier is released and covered by no guarantee."
-    ),
-    "person-without-unit": AdviceRule(
-        "warning", "Cases are protected, where one person may own several."
-    ),
-    "cases-counted-for-units": AdviceRule(
-        "warning", "k counts cases, where one unit may own several."
-    ),
-    "large-epsilon": AdviceRule("warning", "epsilon is large."),
-    "large-delta": AdviceRule("warning", "delta is larger than planning accepts."),
-    "no-delta": AdviceRule("warning", "Differential privacy over the control flow needs a delta."),
-    "no-total": AdviceRule("warning", "Nothing limits what all releases cost together."),
-    "short-reason": AdviceRule("note", "The reason for an exposure says little."),
-    "idle-exposure": AdviceRule("note", "An exposed attribute is dropped."),
-    "shallow-branch": AdviceRule("warning", "A value has no group at the level that is asked for."),
-    "missing-role": AdviceRule("warning", "No attribute has a role that planning needs."),
-    "undeclared-attributes": AdviceRule(
-        "note", "What happens to attributes that are not listed is not said."
-    ),
-    "values-not-declared": AdviceRule(
-        "warning", "An attribute is drawn anew, and its values are not declared."
-    ),
-    "values-not-used": AdviceRule("note", "Declared values are used by no guarantee."),
-    "windows-and-facts": AdviceRule("note", "Windows of a growing log change what a key means."),
-    "clock-beside-noised-times": AdviceRule(
-        "warning", "A column is released that may tell times, beside times under noise."
-    ),
-    "little-left": AdviceRule("note", "Under these parameters little of a log is left."),
-    "undeclared-facts": AdviceRule("note", "Declaring public facts would keep more."),
-    "unproven-mechanisms": AdviceRule("warning", "Mechanisms without a proof are accepted."),
-    "invisible-characters": AdviceRule("warning", "A text holds characters that nobody sees."),
-}
-"""The rules that look at the policy alone."""
 
 LOG_RULES: Final[dict[str, AdviceRule]] = {
     "input-of-log": AdviceRule("warning", "The log seems to be written otherwise than stated."),
@@ -115,18 +75,11 @@ WAIVER_RULES: Final[dict[str, AdviceRule]] = {
 }
 """What is said of waivers; it cannot be waived."""
 
-ADVICE_RULES: Final[dict[str, AdviceRule]] = {
-    **POLICY_RULES,
-    **LOG_RULES,
-    **LEDGER_RULES,
-    **WAIVER_RULES,
-}
-
 
 def named_advice(rule: str, found: Iterable[Advice]) -> Iterator[Advice]:
-    """The advice that the rule with this id gives."""
-    for advice in found:
-        yield replace(advice, rule=rule, level=ADVICE_RULES[rule].level)
+    """The advice that the rule with this id gives, which looks at a log or a ledger."""
+    level = {**LOG_RULES, **LEDGER_RULES}[rule].level
+    return (replace(advice, rule=rule, level=level) for advice in found)
 
 
 # Neither line breaks nor control characters: a waiver is printed on one line.

@@ -2,7 +2,8 @@
 
 import math
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from cloakwork.guarantees import (
     MetricPrivacy,
     TCloseness,
 )
-from cloakwork.policy.advice import Advice, named_advice
+from cloakwork.policy.advice import LEDGER_RULES, LOG_RULES, WAIVER_RULES, Advice, AdviceRule
 from cloakwork.policy.attribute_words import STAFF, names_one_of
 from cloakwork.policy.document import Steps
 from cloakwork.policy.explain import covered_columns, gains_of_declaring, is_released
@@ -37,7 +38,10 @@ MANY_CASES: Final = 100
 def lint(policy: Policy) -> tuple[Advice, ...]:
     """All advice on a policy."""
     return tuple(
-        advice for name, check in RULES.items() for advice in named_advice(name, check(policy))
+        replace(advice, rule=name, level=rule.level)
+        for name, rule in RULES.items()
+        if rule.check is not None
+        for advice in rule.check(policy)
     )
 
 
@@ -465,32 +469,77 @@ def _texts(content: Any, steps: Steps) -> Iterator[tuple[Steps, str]]:
             yield from _texts(member, (*steps, index))
 
 
-RULES: Final[Mapping[str, Callable[[Policy], Iterator[Advice]]]] = {
-    "homogeneous-groups": values_in_groups,
-    "small-k": small_groups,
-    "weak-closeness": weak_closeness,
-    "identifier-of-events": inserted_events,
-    "pseudonyms": pseudonyms,
-    "uncovered-quasi-identifier": quasi_identifiers,
-    "purpose-not-stated": purpose_not_stated,
-    "person-without-unit": persons_without_unit,
-    "cases-counted-for-units": cases_or_units,
-    "large-epsilon": large_epsilon,
-    "large-delta": large_delta,
-    "no-delta": no_delta,
-    "no-total": no_total,
-    "short-reason": short_reasons,
-    "idle-exposure": idle_exposures,
-    "shallow-branch": shallow_branches,
-    "missing-role": unwritten_columns,
-    "undeclared-attributes": undeclared_attributes,
-    "values-not-declared": missing_values,
-    "values-not-used": unused_values,
-    "windows-and-facts": windows_and_facts,
-    "clock-beside-noised-times": clocks_beside_noised_times,
-    "little-left": little_left,
-    "undeclared-facts": undeclared_facts,
-    "unproven-mechanisms": unproven,
-    "invisible-characters": invisible_characters,
+RULES: Final[Mapping[str, AdviceRule]] = {
+    "homogeneous-groups": AdviceRule(
+        "warning", "A sensitive attribute is released beside k-anonymity alone.", values_in_groups
+    ),
+    "small-k": AdviceRule("warning", "k is small.", small_groups),
+    "weak-closeness": AdviceRule("warning", "t-closeness asks nothing of numbers.", weak_closeness),
+    "identifier-of-events": AdviceRule(
+        "warning", "An identifier of events shows which events were inserted.", inserted_events
+    ),
+    "pseudonyms": AdviceRule("warning", "Pseudonyms keep the frequencies of values.", pseudonyms),
+    "uncovered-quasi-identifier": AdviceRule(
+        "warning", "A quasi-identifier is released and covered by no guarantee.", quasi_identifiers
+    ),
+    "purpose-not-stated": AdviceRule(
+        "warning", "What the release is for is not stated.", purpose_not_stated
+    ),
+    "person-without-unit": AdviceRule(
+        "warning", "Cases are protected, where one person may own several.", persons_without_unit
+    ),
+    "cases-counted-for-units": AdviceRule(
+        "warning", "k counts cases, where one unit may own several.", cases_or_units
+    ),
+    "large-epsilon": AdviceRule("warning", "epsilon is large.", large_epsilon),
+    "large-delta": AdviceRule("warning", "delta is larger than planning accepts.", large_delta),
+    "no-delta": AdviceRule(
+        "warning", "Differential privacy over the control flow needs a delta.", no_delta
+    ),
+    "no-total": AdviceRule("warning", "Nothing limits what all releases cost together.", no_total),
+    "short-reason": AdviceRule("note", "The reason for an exposure says little.", short_reasons),
+    "idle-exposure": AdviceRule("note", "An exposed attribute is dropped.", idle_exposures),
+    "shallow-branch": AdviceRule(
+        "warning", "A value has no group at the level that is asked for.", shallow_branches
+    ),
+    "missing-role": AdviceRule(
+        "warning", "No attribute has a role that planning needs.", unwritten_columns
+    ),
+    "undeclared-attributes": AdviceRule(
+        "note", "What happens to attributes that are not listed is not said.", undeclared_attributes
+    ),
+    "values-not-declared": AdviceRule(
+        "warning", "An attribute is drawn anew, and its values are not declared.", missing_values
+    ),
+    "values-not-used": AdviceRule(
+        "note", "Declared values are used by no guarantee.", unused_values
+    ),
+    "windows-and-facts": AdviceRule(
+        "note", "Windows of a growing log change what a key means.", windows_and_facts
+    ),
+    "clock-beside-noised-times": AdviceRule(
+        "warning",
+        "A column is released that may tell times, beside times under noise.",
+        clocks_beside_noised_times,
+    ),
+    "little-left": AdviceRule(
+        "note", "Under these parameters little of a log is left.", little_left
+    ),
+    "undeclared-facts": AdviceRule(
+        "note", "Declaring public facts would keep more.", undeclared_facts
+    ),
+    "unproven-mechanisms": AdviceRule(
+        "warning", "Mechanisms without a proof are accepted.", unproven
+    ),
+    "invisible-characters": AdviceRule(
+        "warning", "A text holds characters that nobody sees.", invisible_characters
+    ),
 }
-"""Each rule by its id."""
+"""Each rule that looks at the policy alone, by its id."""
+
+ADVICE_RULES: Final[Mapping[str, AdviceRule]] = {
+    **RULES,
+    **LOG_RULES,
+    **LEDGER_RULES,
+    **WAIVER_RULES,
+}

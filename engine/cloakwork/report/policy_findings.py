@@ -15,7 +15,6 @@ from urllib.parse import quote
 
 from cloakwork.base.text import version_of
 from cloakwork.policy.advice import (
-    ADVICE_RULES,
     LEDGER_RULES,
     LOG_RULES,
     WAIVER_RULES,
@@ -26,6 +25,7 @@ from cloakwork.policy.advice import (
 )
 from cloakwork.policy.diff import Change, VersionStep
 from cloakwork.policy.document import dotted_path, read_document
+from cloakwork.policy.lint import ADVICE_RULES
 from cloakwork.policy.model import Policy
 
 CHANGE_RULES: Final = {
