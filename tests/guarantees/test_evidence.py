@@ -27,9 +27,9 @@ from cloakwork.guarantees import (
 )
 from cloakwork.guarantees.classes import GroupedValues
 from cloakwork.guarantees.confidence_bound import SequenceEvidence
-from cloakwork.guarantees.evidence import Evidence, Observation, gathered
+from cloakwork.guarantees.evidence import Observation, gathered
 from cloakwork.guarantees.k_anonymity import ClassSizes
-from cloakwork.log.eventlog import EventLog
+from cloakwork.log.eventlog import Aggregate, EventLog
 from cloakwork.log.formats import read_log
 from conftest import EXAMPLES, in_long_form, runs
 from contracts.sample_logs import BEGIN, log_of
@@ -216,7 +216,7 @@ def test_shipped_logs(name: str, count: int) -> None:
 class ForgetsAPart:
     """The rows of the last part that has any are gone."""
 
-    evidence: Evidence
+    evidence: Aggregate
 
     def of(self, batch: EventLog) -> pl.DataFrame:
         return self.evidence.of(batch).with_columns(part=pl.lit(batch.index_of_case.min()))
@@ -230,7 +230,7 @@ class ForgetsAPart:
 class AddsUpUnits:
     """A unit counts in each part in which it has cases."""
 
-    evidence: Evidence
+    evidence: Aggregate
 
     def of(self, batch: EventLog) -> pl.DataFrame:
         return self.evidence.of(batch)
@@ -244,7 +244,7 @@ class AddsUpUnits:
 class TakesTheLargest:
     """The largest count of a part in place of their sum."""
 
-    evidence: Evidence
+    evidence: Aggregate
 
     def of(self, batch: EventLog) -> pl.DataFrame:
         return self.evidence.of(batch)
@@ -265,7 +265,7 @@ TWO_PERSONS = replace(
 )
 """Two activity sequences of nine cases each; both persons in every three cases in a row."""
 
-TWINS: list[tuple[Guarantee, Unit, Callable[[Evidence], Any]]] = [
+TWINS: list[tuple[Guarantee, Unit, Callable[[Aggregate], Any]]] = [
     (k_anonymity_over(), Unit(), ForgetsAPart),
     (k_anonymity_over(), Unit(), TakesTheLargest),
     (k_anonymity_over(count="units"), UNIT, AddsUpUnits),
@@ -283,7 +283,7 @@ TWINS: list[tuple[Guarantee, Unit, Callable[[Evidence], Any]]] = [
 
 @pytest.mark.parametrize(("goal", "unit", "twin"), TWINS)
 def test_broken_twins_see_something_else(
-    goal: Guarantee, unit: Unit, twin: Callable[[Evidence], Any]
+    goal: Guarantee, unit: Unit, twin: Callable[[Aggregate], Any]
 ) -> None:
     """The comparison with the whole log finds each of these faults, over three parts."""
     parts = LogInParts.of(TWO_PERSONS, np.arange(18) % 9 // 4, 3)
@@ -294,7 +294,7 @@ def test_broken_twins_see_something_else(
     assert replace(check, evidence=twin(check.evidence)).measured_on(parts) != whole
 
 
-EVIDENCE: list[Evidence] = [
+EVIDENCE: list[Aggregate] = [
     ClassSizes(k_anonymity_over("ward", scope="prefixes"), Unit()),
     ClassSizes(k_anonymity_over(count="units"), UNIT),
     SequenceEvidence(bound(), UNIT),
@@ -306,7 +306,7 @@ EVIDENCE: list[Evidence] = [
 @pytest.mark.parametrize("evidence", EVIDENCE)
 @FEW
 @given(log=logs(), data=st.data())
-def test_evidence_travels(evidence: Evidence, log: EventLog, data: st.DataObject) -> None:
+def test_evidence_travels(evidence: Aggregate, log: EventLog, data: st.DataObject) -> None:
     """Another process takes it with the same key; what was merged merges as well; a batch that is
     taken twice gives the same rows.
     """

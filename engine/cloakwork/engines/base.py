@@ -1,14 +1,14 @@
 """What an engine does: everything that touches rows."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, Protocol, runtime_checkable
 
 import numpy as np
 import polars as pl
 
-from cloakwork.log.eventlog import CASE_ID, EventLog, LogHandle
-from cloakwork.mechanisms.steps import Aggregate, MapCases, Rewrite
+from cloakwork.log.eventlog import CASE_ID, Aggregate, EventLog, LogHandle
+from cloakwork.mechanisms.steps import MapCases, Rewrite
 from cloakwork.noise import Stream
 from cloakwork.noise.keyed import Addresses
 
@@ -32,9 +32,6 @@ class BatchSource(Protocol):
 
 EVENTS_OF_A_BATCH: Final = 250_000
 """About how many events are in memory at a time, by each process."""
-
-_BYTES_MERGED: Final = 32_000_000
-"""How large summaries are that are merged at a time, at least."""
 
 EVENTS_OF_A_PART: Final = 1_000_000
 """About how many events one file of a release holds; a smaller release is one file."""
@@ -97,25 +94,6 @@ def needs_all_cases(action: Rewrite) -> bool:
 def summary_of(log: EventLog, aggregate: Aggregate | None) -> pl.DataFrame:
     """The aggregate over a log in memory; an empty table where a mechanism needs none."""
     return pl.DataFrame() if aggregate is None else aggregate.merge(aggregate.of(log))
-
-
-def merged(aggregate: Aggregate, tables: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    """The summary of batches of which these are the tables: a few are merged at a time, so that
-    never all of them are in memory.
-    """
-    # Merging costs as much as what is merged, so it waits until there is enough.
-    waiting: list[pl.DataFrame] = []
-    size = 0.0
-    least = float(_BYTES_MERGED)
-    for table in tables:
-        waiting.append(table)
-        size += table.estimated_size()
-        if size > least:
-            waiting = [aggregate.merge(pl.concat(waiting))]
-            size = waiting[0].estimated_size()
-            # What is merged again and again costs no more than twice what there is.
-            least = max(_BYTES_MERGED, 2 * size)
-    return aggregate.merge(pl.concat(waiting))
 
 
 def part_bounds(

@@ -23,7 +23,6 @@ from cloakwork.engines.base import (
     EVENTS_OF_A_PART,
     BatchSource,
     Opened,
-    merged,
     needs_all_cases,
     order_keys,
     part_bounds,
@@ -48,10 +47,9 @@ from cloakwork.engines.batches import (
 from cloakwork.engines.executors import Executor, InThisProcess
 from cloakwork.engines.partition import partition
 from cloakwork.engines.workspace import Workspace
-from cloakwork.log.eventlog import CASE_ID, EventLog, LogHandle
+from cloakwork.log.eventlog import CASE_ID, Aggregate, EventLog, LogHandle, merged
 from cloakwork.log.formats.row_source import RowSource
 from cloakwork.mechanisms.steps import (
-    Aggregate,
     EnrichCases,
     GenerateCases,
     MapCasesBySummary,

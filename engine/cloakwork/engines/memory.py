@@ -7,9 +7,8 @@ import polars as pl
 
 from cloakwork.engines.base import Opened, shuffled, summary_of
 from cloakwork.engines.batches import collected, generated_cases, kept_cases
-from cloakwork.log.eventlog import EventLog, LogHandle
+from cloakwork.log.eventlog import Aggregate, EventLog, LogHandle
 from cloakwork.mechanisms.steps import (
-    Aggregate,
     EnrichCases,
     GenerateCases,
     MapCases,

@@ -1,17 +1,13 @@
 """What a check sees of a log, batch by batch, and what it concludes from all of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, Protocol
 
 import polars as pl
 
 from cloakwork.base.errors import GuaranteeBroken
-from cloakwork.log.eventlog import EventLog, LogHandle
-
-_ROWS_MERGED: Final = 250_000
-"""How many rows of evidence are merged at a time, at least."""
+from cloakwork.log.eventlog import Aggregate, EventLog, LogHandle, merged
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,29 +18,11 @@ class Observation:
     seen: str
 
 
-class Evidence(Protocol):
-    """A summary of a log that can be taken batch by batch, as mechanisms take theirs.
-
-    Batches hold whole cases. The columns of all batches have the same types; one that a batch lacks
-    is missing in all its rows. Picklable, so that other processes can take it, with the same keys.
-    """
-
-    def of(self, batch: EventLog) -> pl.DataFrame:
-        """Summarise one batch; raises ``GuaranteeBroken`` where it lacks a column to count by."""
-        ...
-
-    def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
-        """One summary of the rows of several; merging merged summaries is the same as merging all.
-        The order of rows says nothing.
-        """
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class EvidenceOfView:
     """The evidence of what ``view`` makes of each batch."""
 
-    evidence: Evidence
+    evidence: Aggregate
     view: Callable[[EventLog], EventLog]
 
     def of(self, batch: EventLog) -> pl.DataFrame:
@@ -73,10 +51,10 @@ class GuaranteeCheck:
     marks do not matter.
     """
 
-    evidence: Evidence
+    evidence: Aggregate
     judge: Callable[[pl.DataFrame], Observation]
-    marks: Evidence | None = None
-    for_recogniser: Callable[[pl.DataFrame], Evidence] | None = None
+    marks: Aggregate | None = None
+    for_recogniser: Callable[[pl.DataFrame], Aggregate] | None = None
 
     def measured_on(self, log: LogHandle) -> Observation:
         """What the check sees on ``log``, of which one batch at a time is in memory."""
@@ -92,40 +70,27 @@ class GuaranteeCheck:
         return Observation(False, f"{recognised.seen}, once inserted events are recognised")
 
 
-def gathered(log: LogHandle, evidence: Evidence) -> pl.DataFrame:
-    """The evidence of all batches, merged: a few at a time, so that not all of them are in memory.
-
-    Between two merges as many rows come as were left of the first, and ``_ROWS_MERGED`` at least.
-    """
-    merged, _ = _taken(log, evidence)
-    return merged
+def gathered(log: LogHandle, evidence: Aggregate) -> pl.DataFrame:
+    """The evidence of all batches, merged."""
+    return _taken(log, evidence)[0]
 
 
-def _taken(log: LogHandle, evidence: Evidence) -> tuple[pl.DataFrame, bool]:
+def _taken(log: LogHandle, evidence: Aggregate) -> tuple[pl.DataFrame, bool]:
     """The merged evidence, and whether there are inserted events."""
-    waiting: list[pl.DataFrame] = []
-    rows, most_rows, has_inserted_events = 0, _ROWS_MERGED, False
-    for table, inserted in log.results(partial(_look, evidence)):
-        waiting.append(table)
-        has_inserted_events |= inserted
-        rows += table.height
-        if rows > most_rows:
-            waiting = [_merged(evidence, waiting)]
-            rows = waiting[0].height
-            # Twice what is left, so that a merge that shortens nothing is not made each time.
-            most_rows = max(_ROWS_MERGED, 2 * rows)
-    return _merged(evidence, waiting), has_inserted_events
+    has_inserted: list[bool] = []
+
+    def tables() -> Iterator[pl.DataFrame]:
+        for table, inserted in log.results(partial(_look, evidence)):
+            has_inserted.append(inserted)
+            yield table
+
+    return merged(evidence, tables()), any(has_inserted)
 
 
-def _look(evidence: Evidence, index: int, batch: EventLog) -> tuple[pl.DataFrame, bool]:
+def _look(evidence: Aggregate, index: int, batch: EventLog) -> tuple[pl.DataFrame, bool]:
     """The evidence of a batch, and whether it has inserted events."""
     has_inserted_events = batch.inserted is not None and bool(batch.inserted.any())
     return evidence.of(batch), has_inserted_events
-
-
-def _merged(evidence: Evidence, tables: list[pl.DataFrame]) -> pl.DataFrame:
-    # A column that a batch lacks has the type of nothing there.
-    return evidence.merge(pl.concat(tables, how="vertical_relaxed"))
 
 
 def require_column(frame: pl.DataFrame, name: str, guarantee: str) -> None:

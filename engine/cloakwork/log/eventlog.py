@@ -2,7 +2,7 @@
 together; and a log that need not fit into memory, as batches of whole cases.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 T = TypeVar("T")
+
+_BYTES_MERGED: Final = 32_000_000
+"""How large summaries are that are merged at a time, at least."""
 
 
 class LogHandle(Protocol):
@@ -76,6 +79,48 @@ class LogHandle(Protocol):
         read.
         """
         ...
+
+
+class Aggregate(Protocol):
+    """A summary of a log that can be taken batch by batch; batches hold whole cases.
+
+    The columns of all batches have the same types; one that a batch lacks is missing in all its
+    rows. Picklable, so that other processes can take it, with the same keys.
+    """
+
+    def of(self, batch: "EventLog") -> pl.DataFrame:
+        """Summarise one batch."""
+        ...
+
+    def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
+        """Combine the rows of several batches' summaries into one summary, in an order that does
+        not depend on theirs: sorted. Summaries that were merged can be merged again.
+        """
+        ...
+
+
+def merged(aggregate: Aggregate, tables: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    """The summary of batches of which these are the tables: a few are merged at a time, so that
+    never all of them are in memory.
+    """
+    # Merging costs as much as what is merged, so it waits until there is enough.
+    waiting: list[pl.DataFrame] = []
+    size = 0.0
+    least = float(_BYTES_MERGED)
+    for table in tables:
+        waiting.append(table)
+        size += table.estimated_size()
+        if size > least:
+            waiting = [_merge(aggregate, waiting)]
+            size = waiting[0].estimated_size()
+            # What is merged again and again costs no more than twice what there is.
+            least = max(_BYTES_MERGED, 2 * size)
+    return _merge(aggregate, waiting)
+
+
+def _merge(aggregate: Aggregate, tables: list[pl.DataFrame]) -> pl.DataFrame:
+    # A column that a batch lacks has the type of nothing there.
+    return aggregate.merge(pl.concat(tables, how="vertical_relaxed"))
 
 
 @dataclass(frozen=True, slots=True)

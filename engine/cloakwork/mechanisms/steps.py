@@ -20,7 +20,7 @@ case's index in the whole log. ``tests/contracts`` holds every mechanism to it.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Generic, Literal, Protocol, TypeVar
+from typing import Any, Final, Generic, Literal, TypeVar
 
 import numpy as np
 import polars as pl
@@ -35,7 +35,7 @@ from cloakwork.kernel import Kernel, Perturbation
 from cloakwork.kernel.cases import Cases
 from cloakwork.kernel.local import Randomisation
 from cloakwork.kernel.perturb import StartsAndGaps, addresses_of
-from cloakwork.log.eventlog import EventLog, LogHandle
+from cloakwork.log.eventlog import Aggregate, EventLog, LogHandle
 from cloakwork.noise import Addresses, Noise, Stream
 
 
@@ -172,20 +172,6 @@ Completion = Callable[[NoisyTimes], Ints]
 
 class ContradictingStep(ValueError):
     """A step that says of itself what cannot be true together."""
-
-
-class Aggregate(Protocol):
-    """A summary of a log that can be taken batch by batch."""
-
-    def of(self, batch: EventLog) -> pl.DataFrame:
-        """Summarise one batch of whole cases."""
-        ...
-
-    def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
-        """Combine the rows of several batches' summaries into one summary, in an order that does
-        not depend on theirs: sorted. Summaries that were merged can be merged again.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,13 +27,12 @@ from cloakwork.kernel import Answer, Books, Cases, Kernel, Measured
 from cloakwork.kernel.books import composed
 from cloakwork.kernel.local import Randomising
 from cloakwork.kernel.perturb import OneTime, Perturbing
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog, LogHandle
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, Aggregate, EventLog, LogHandle
 from cloakwork.log.variants import CasesOfVariants
 from cloakwork.mechanisms.aggregates import CaseRows, VariantCounts
 from cloakwork.mechanisms.base import Mechanism
 from cloakwork.mechanisms.registry import Package
 from cloakwork.mechanisms.steps import (
-    Aggregate,
     ColumnValues,
     Completion,
     Decision,

@@ -25,9 +25,9 @@ from cloakwork.engines.memory import MemoryEngine
 from cloakwork.evaluation.one_mechanism import run_step
 from cloakwork.guarantees import Guarantee
 from cloakwork.kernel import Measured
-from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
+from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, Aggregate, EventLog
 from cloakwork.mechanisms.base import Mechanism, Offer, PartOfGoal, Proof, Refusal
-from cloakwork.mechanisms.steps import Aggregate, EnrichStep, MeasureStep
+from cloakwork.mechanisms.steps import EnrichStep, MeasureStep
 from cloakwork.noise import Noise, reproducible
 from cloakwork.run.replay import NotCovered, ReplayedStep
 from cloakwork.run.steps import GrantedStep

@@ -19,7 +19,7 @@ from cloakwork.engines.base import EVENTS_OF_A_BATCH, EVENTS_OF_A_PART, Opened
 from cloakwork.engines.batch_files import BatchFile, write_batch
 from cloakwork.engines.batched import BatchedEngine, LocalEngine
 from cloakwork.engines.workspace import WORK_FOLDER, Workspace
-from cloakwork.log.eventlog import EventLog, notes_on_cases
+from cloakwork.log.eventlog import Aggregate, EventLog, notes_on_cases
 from cloakwork.log.formats.column_names import ColumnNames
 from cloakwork.log.formats.row_source import ReadRequest, collected
 from cloakwork.log.formats.tables import (
@@ -27,7 +27,6 @@ from cloakwork.log.formats.tables import (
     TableSource,
 )
 from cloakwork.log.table import row_place
-from cloakwork.mechanisms.steps import Aggregate
 from cloakwork_extras.spark.spark_rows import PLACE, ROW, SparkSource, case_id_column, rows_of
 from cloakwork_extras.spark.spark_tasks import SparkExecutor, is_local, outcome, usable_session
 
