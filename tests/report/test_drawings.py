@@ -1,5 +1,5 @@
-"""Curves as path data: steps from left to right, scaled to the largest share. Layers of a directly-
-follows graph. Directly-follows graphs in pixels.
+"""Curves as path data: steps from left to right, scaled to the largest share. Directly-follows
+graphs in pixels, one activity below the other.
 """
 
 from hypothesis import given
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from cloakwork.evaluation.control_flow import FlowGraph, FlowStep
 from cloakwork.evaluation.times import ShareCurve
-from cloakwork.report.drawings import BEGIN, END, WIDEST, WIDTH, drawn, drawn_flows, layers_of
+from cloakwork.report.drawings import BEGIN, END, WIDTH, drawn, drawn_flows, in_order
 
 
 def test_a_curve_is_drawn_in_steps():
@@ -24,14 +24,9 @@ def test_a_curve_is_drawn_in_steps():
 LAYOUT_NAMES = st.sampled_from("abcdefghij")
 
 
-def test_layers_lead_from_the_beginning_to_the_end():
+def test_what_follows_most_often_stands_below():
     links = [(BEGIN, "a"), ("a", "b"), ("b", END), ("a", "c"), ("c", "b"), ("b", "a"), ("b", "b")]
-    assert layers_of(links) == [[BEGIN], ["a"], ["c"], ["b"], [END]]
-
-
-def test_wide_layers_are_parted():
-    links = [(BEGIN, "a"), *(("a", name) for name in "bcdef")]
-    assert [len(names) for names in layers_of(links)] == [1, 1, 3, 2, 1]
+    assert in_order([*links, ("x", "c")]) == [BEGIN, "a", "b", "c", "x", END]
 
 
 @given(
@@ -42,11 +37,9 @@ def test_wide_layers_are_parted():
     )
 )
 def test_every_activity_has_one_place(links):
-    layers = layers_of(links)
-    placed = [name for names in layers for name in names]
+    placed = in_order(links)
     assert sorted(placed) == sorted({BEGIN, END, *(name for link in links for name in link)})
-    assert max(map(len, layers)) <= WIDEST
-    assert (layers[0], layers[-1]) == ([BEGIN], [END])
+    assert (placed[0], placed[-1]) == (BEGIN, END)
 
 
 NAMES = st.none() | st.text(max_size=60)
