@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
 from cloakwork.base.arrays import Floats, Ints
 from cloakwork.base.progress import Reporter, silent
@@ -44,9 +45,9 @@ SAMPLE: Final = 2000
 _UNUSUAL: Final = 0.05
 """Of the cases, the share that is looked at apart."""
 
-FARTHEST: Final = 10**18
-"""Microseconds that a known event is taken to be away where no event is left for it: more than any
-two times are apart, and of three of them the sum is still an int64."""
+FARTHEST: Final = 2**53
+"""Microseconds that a known event is taken to be away where no event is left for it: 285 years, and
+exact as a float, too."""
 
 
 class BestFit(NamedTuple):
@@ -604,56 +605,21 @@ def least_away(log: CodedLog, known: dict[int, list[int]]) -> Ints:
         return total
     # In full first the nearest, then all that may be nearer than the nearest of these.
     likely = np.flatnonzero(total == total.min())
-    total[likely] = _matched(log, known, likely)
+    total[likely] = [_matched(log, known, case) for case in likely.tolist()]
     likely = np.flatnonzero(total <= total[likely].min())
-    total[likely] = _matched(log, known, likely)
+    total[likely] = [_matched(log, known, case) for case in likely.tolist()]
     return total
 
 
-def _matched(
-    log: CodedLog,
-    known: dict[int, list[int]],
-    chosen: Ints,
-) -> Ints:
-    """The same of the chosen cases, exactly.
-
-    Intervals of one length are matched best in the order of time (the cost is convex in how far an
-    event is from the middle), so a walk along the events of each case decides for each whether it
-    is the next known one.
+def _matched(log: CodedLog, known: dict[int, list[int]], case: int) -> int:
+    """The same of one case, exactly: by an assignment of the known events of each activity to those
+    of the case.
     """
-    total = np.zeros(log.cases, np.int64)
-    looked_at = np.zeros(log.cases, np.bool_)
-    looked_at[chosen] = True
+    events, total = log.events_of(case), 0
     for activity, times in known.items():
-        # The activity's events in the chosen cases, by case and time.
-        rows, _, _ = log.occurrences[activity]
-        rows = rows[looked_at[log.log.case_of[rows]]]
-        rows = rows[np.lexsort((log.clock[rows], log.log.case_of[rows]))]
-        clock, case = log.clock[rows], log.log.case_of[rows]
-        is_first = np.diff(case, prepend=-1) > 0
-        begins = np.flatnonzero(is_first)
-        segment = np.cumsum(is_first, dtype=np.int64)
-        # The least for the known events so far, when none of them is a later event than this one.
-        least, nothing = np.zeros(len(clock), np.int64), 0
-        for time in sorted(times):
-            # Rolled, each event sees the least at the event before; a case's first one sees none.
-            earlier = np.roll(least, 1)
-            earlier[begins] = nothing
-            nothing += FARTHEST
-            taken = _least_so_far(earlier + away_from(clock, time, HOUR), segment)
-            least = np.minimum(taken, least + FARTHEST)
-        # A case without the activity leaves all its known events unmatched.
-        of_case = np.full(log.cases, nothing)
-        ends = np.append(begins[1:], len(clock))[: len(begins)] - 1
-        of_case[case[begins]] = least[ends]
-        total += of_case
-    return total[chosen]
-
-
-def _least_so_far(values: Ints, segment: Ints) -> Ints:
-    """The least value up to each, in its segment; segments ascend. Ranks of the values are lowered
-    from segment to segment, so that none is below what comes in a later one.
-    """
-    levels, ranks = np.unique(values, return_inverse=True)
-    lowered = segment * len(levels)
-    return np.asarray(levels[np.minimum.accumulate(ranks - lowered) + lowered])
+        clock = log.clock[events][log.codes[events] == activity]
+        away = np.stack([away_from(clock, time, HOUR) for time in times])
+        # One more choice for each: that no event is left for it.
+        away = np.pad(away, ((0, 0), (0, len(times))), constant_values=FARTHEST)
+        total += int(away[linear_sum_assignment(away)].sum())
+    return total
