@@ -284,12 +284,12 @@ def preview(
         return records
     if not isinstance(chosen.source, EventLog) or chosen.source.events.height > MOST_ATTACKED:
         return records
-    from cloakwork.evaluation.knowledge import findable  # scipy loads where it is used
+    from cloakwork.evaluation.knowledge import shares_found  # scipy loads where it is used
 
     source, released = map(in_memory, run.trial(chosen.source))
-    found = findable(source, released, plan, targets=ATTACKED, reporter=reporter)
+    found = shares_found(source, released, plan, targets=ATTACKED, reporter=reporter)
     figures: dict[str, JsonValue] = {
-        each.name: each.after.model_dump() for each in found if each.after is not None
+        f"linking/{name}": share.model_dump() for name, share in found.items()
     }
     return (*records, StepRecord(FOUND, 0.0, figures))
 

@@ -316,7 +316,7 @@ def _no_violations(keys: Keyboard) -> None:
 @needs_chromium
 def test_another_form_is_taken(tmp_path, monkeypatch):
     """From the table of forms into the editor, whose policy says that it was chosen."""
-    tried = lambda _, forms, *__: tuple(map(RehearsedForm, forms))  # noqa: E731
+    tried = lambda _, forms, *__: tuple(RehearsedForm(name=each) for each in forms)  # noqa: E731
     monkeypatch.setattr(work, "rehearsed", tried)
     shutil.copy(EXAMPLES / "hospital.csv.gz", tmp_path)
     state = ConsoleState(Workplace.at(tmp_path), str(tmp_path / "ledger.db"))

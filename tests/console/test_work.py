@@ -35,7 +35,7 @@ def test_a_log_becomes_a_policy(visitor, folder):
 def test_another_form_is_a_choice_that_the_policy_records(visitor, folder, monkeypatch):
     """The forms stand beside each other; only the proposal itself is replaced."""
     # How long a rehearsal takes, and what it finds, is told elsewhere.
-    tried = lambda _, forms, *__: tuple(map(RehearsedForm, forms))  # noqa: E731
+    tried = lambda _, forms, *__: tuple(RehearsedForm(name=each) for each in forms)  # noqa: E731
     monkeypatch.setattr(work, "rehearsed", tried)
     asked = {"log": LOG, "out": "mine", "audience": "publish", "confirm": "Ann", "try": "1"}
     job = visitor.job(visitor.send("/suggest", **asked))

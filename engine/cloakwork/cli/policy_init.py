@@ -270,7 +270,7 @@ def suggest(
         parse_policy(found.text, str(out))  # answers may not fit the form
     write_new(out, found.text, force=force)
     if as_json:
-        print_json(_as_document(found, out) | {"forms": [_form_json(each) for each in forms]})
+        print_json(_as_document(found, out) | {"forms": [each.model_dump() for each in forms]})
     else:
         _show(found, log, out)
 
@@ -324,17 +324,6 @@ def _require_affordable(form: str, fault: str | None, forms: "Iterable[Rehearsed
         others = [each.name for each in forms if each.fault is None]
         instead = f"; --take {others[0]} would fit" if others else ""
         raise CloakworkError(f"{form} is not proposed: {fault}{instead}")
-
-
-def _form_json(form: "RehearsedForm") -> dict[str, Any]:
-    from cloakwork.report.comparison import shares_found
-
-    found = {name: share.model_dump() for name, share in shares_found(form).items()}
-    said = asdict(form) | {"found": found}
-    for name in ("cost", "left"):
-        cost = getattr(form, name)
-        said[name] = None if cost is None else cost.model_dump()
-    return said
 
 
 def _forms_table(found: "Suggestion", forms: "Sequence[RehearsedForm]") -> Iterator[str]:

@@ -388,13 +388,17 @@ class _Trial:
         if self.kind == "stand-in" and searches:
             brief = searching_briefly(policy, _SEARCH_SECONDS)
             tried = make_plan(brief, profile=paid_for, window=window)
+        from cloakwork.evaluation.knowledge import shares_found  # scipy loads where it is used
+
         figures: list[Mapping[str, float | None]] = []
         found: dict[str, Share] = {}
         for seed, log in enumerate(self.logs):
             source, released, figures_of_run = tried_once(tried, log, seed, self.searches)
             figures.append(figures_of_run)
             # Of one run alone, and of few cases: looking for made-up ones takes the longest.
-            found = found or _shares_found(tried, source, released)
+            found = found or shares_found(
+                source, released, tried, targets=MOST_SOUGHT, sample=MOST_SOUGHT
+            )
         return {
             "guarantees": tuple(map(in_few_words, policy.goals())),
             "bounds": tuple(attack_bounds(plan)),
@@ -439,14 +443,6 @@ def _refusal(error: CloakworkError) -> str:
 
 MOST_SOUGHT: Final = 300
 """Cases of a run, at random, that somebody looks for in it."""
-
-
-def _shares_found(plan: Plan, source: EventLog, released: EventLog) -> dict[str, Share]:
-    """By what is known, the share of the cases of ``source`` that are found in ``released``."""
-    from cloakwork.evaluation.knowledge import findable  # scipy loads where it is used
-
-    attacks = findable(source, released, plan, targets=MOST_SOUGHT, sample=MOST_SOUGHT)
-    return {each.name.partition("/")[2]: each.after for each in attacks if each.after is not None}
 
 
 def tried_once(

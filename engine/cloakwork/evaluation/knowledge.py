@@ -6,7 +6,7 @@ more line in ``KINDS``.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -210,19 +210,16 @@ def who_is_found(attacked: AttackedLogs) -> Iterator[Attack]:
         )
 
 
-def found_in_release(attacked: AttackedLogs, names: Collection[str]) -> dict[str, Share]:
-    """The share of the targets that are found in the first release, by the kinds of knowledge that
-    are called so, as far as the logs allow them.
-    """
-    (own,) = code_attributes([attacked.source], attacked.of_cases, attacked.of_events)
-    released = attacked.released
-    assert released is not None  # noqa: S101 - asked of a release alone
-    has_times = attacked.source.times is not None and released.times is not None
-    kinds = [each for each in KINDS if each.name in names and each.is_known(own, times=has_times)]
-    return _found_after(attacked, released, kinds)
+def findable(source: EventLog, released: EventLog, plan: Plan, targets: int) -> tuple[Attack, ...]:
+    """``shares_found`` as attacks, each as ``after``."""
+    words = {kind.name: kind.knows for kind in KINDS}
+    return tuple(
+        Attack(name=f"linking/{name}", knows=words[name], before=None, after=share)
+        for name, share in shares_found(source, released, plan, targets=targets).items()
+    )
 
 
-def findable(
+def shares_found(
     source: EventLog,
     released: EventLog,
     plan: Plan,
@@ -230,15 +227,15 @@ def findable(
     targets: int,
     sample: int = SAMPLE,
     reporter: Reporter = silent,
-) -> tuple[Attack, ...]:
+) -> dict[str, Share]:
     """What share of the cases of ``source`` somebody finds in ``released``, by what he knows
-    (``KNOWN``), as ``after``; of ``targets`` of them at random. Made-up cases are compared with
-    ``sample`` of the log. Nothing without events.
+    (``KNOWN``); of ``targets`` of them at random. Made-up cases are compared with ``sample`` of the
+    log. Nothing without events.
 
     Figures of the raw log: internal.
     """
     if not (source.events.height and released.events.height):
-        return ()
+        return {}
     opened = OpenedLog(released, "the release", plan)
     # Made-up cases are nobody's, so whom of a sample they give away says what they do of all.
     if is_made_up(opened) and source.case_count > sample:
@@ -255,12 +252,10 @@ def findable(
         reporter=reporter,
         notes=[],
     )
-    found = found_in_release(attacked, KNOWN)
-    words = {kind.name: kind.knows for kind in KINDS}
-    return tuple(
-        Attack(name=f"linking/{name}", knows=words[name], before=None, after=share)
-        for name, share in found.items()
-    )
+    (own,) = code_attributes([coded], attacked.of_cases, attacked.of_events)
+    has_times = coded.times is not None and made.times is not None
+    kinds = [each for each in KINDS if each.name in KNOWN and each.is_known(own, times=has_times)]
+    return _found_after(attacked, made, kinds)
 
 
 def most_unusual(attacked: AttackedLogs) -> Iterator[Attack]:

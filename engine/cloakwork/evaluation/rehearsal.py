@@ -6,12 +6,12 @@ no choice by these figures; whoever takes another one has chosen by them, and th
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Final
 
 from cloakwork.base.costs import Cost
 from cloakwork.base.errors import BudgetExceeded, CloakworkError, PlanImpossible, first_line
 from cloakwork.base.progress import Reporter
+from cloakwork.base.quantities import Frozen
 from cloakwork.engines.memory import in_memory
 from cloakwork.evaluation.compare import (
     comparison_event,
@@ -19,8 +19,8 @@ from cloakwork.evaluation.compare import (
     measured_figures,
     searching_briefly,
 )
-from cloakwork.evaluation.knowledge import findable
-from cloakwork.evaluation.risk_figures import Attack
+from cloakwork.evaluation.knowledge import shares_found
+from cloakwork.evaluation.risk_figures import Share
 from cloakwork.evaluation.sweeping import settings_of
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.log.eventlog import EventLog
@@ -34,8 +34,7 @@ TARGETS: Final = 150
 SEARCH_SECONDS: Final = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class RehearsedForm:
+class RehearsedForm(Frozen):
     """One form of release, as it was tried. ``name``: what it is called.
 
     ``similarity`` of the control flow (1 best), ``durations``, ``waits`` and ``attributes`` (0
@@ -51,7 +50,7 @@ class RehearsedForm:
     durations: float | None = None
     waits: float | None = None
     attributes: float | None = None
-    found: tuple[Attack, ...] = ()
+    found: dict[str, Share] = {}
     cost: Cost | None = None
     left: Cost | None = None
     fault: str | None = None
@@ -69,11 +68,12 @@ def rehearsed(
     ledger.record_event("compared", policies[0].metadata.dataset, noted)
     for place, (name, policy) in enumerate(forms.items(), start=1):
         reporter(f"trying {name} ({place} of {len(forms)})")
-        row = RehearsedForm(name, tuple(map(in_few_words, policy.goals())))
+        claims = tuple(map(in_few_words, policy.goals()))
+        row = RehearsedForm(name=name, claims=claims)
         try:
             found.append(_tried(row, policy, log, ledger, reporter))
         except CloakworkError as error:
-            found.append(replace(row, fault=first_line(error)))
+            found.append(row.model_copy(update={"fault": first_line(error)}))
     return tuple(found)
 
 
@@ -96,21 +96,16 @@ def _tried(
     plan = make_plan(policy)
     own = next((charge for charge in plan.charges if charge.currency != "none"), None)
     if own is not None:
-        row = replace(row, cost=own.cost)
+        row = row.model_copy(update={"cost": own.cost})
     try:
         forecast = ledger.check(reservation_request(plan))
     except BudgetExceeded as error:
-        return replace(row, fault=first_line(error))
+        return row.model_copy(update={"fault": first_line(error)})
     if forecast.after:
-        row = replace(row, left=forecast.after[0].left)
+        row = row.model_copy(update={"left": forecast.after[0].left})
     brief = make_plan(searching_briefly(policy, SEARCH_SECONDS))
     source, released = map(in_memory, Run(plan=brief, noise=secret()).trial(log))
     figures = measured_figures(brief, source, released)
-    return replace(
-        row,
-        similarity=figures["similarity"],
-        durations=figures["durations"],
-        waits=figures["waits"],
-        attributes=figures["attributes"],
-        found=findable(source, released, brief, targets=TARGETS, reporter=reporter),
-    )
+    kept = {name: figures[name] for name in ("similarity", "durations", "waits", "attributes")}
+    found = shares_found(source, released, brief, targets=TARGETS, reporter=reporter)
+    return row.model_copy(update={**kept, "found": found})

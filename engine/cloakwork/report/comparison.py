@@ -15,7 +15,6 @@ from cloakwork.evaluation.compare import (
     Comparison,
     FigureSpread,
 )
-from cloakwork.evaluation.risk_figures import Share
 from cloakwork.evaluation.utility import Utility
 from cloakwork.report.html import lines, page
 from cloakwork.report.screen import ScreenSection, block, fitted, print_sections, printable
@@ -267,12 +266,6 @@ def share_text(figure: FigureSpread | None) -> str:
     return "-" if figure is None else f"{figure.median:.0%}"
 
 
-def shares_found(form: "RehearsedForm") -> dict[str, Share]:
-    """By what is known, the share of the cases that are found."""
-    found = ((each.name.partition("/")[2], each.after) for each in form.found)
-    return {name: after for name, after in found if after is not None}
-
-
 _FOUND_BY: Final = {
     "sequence": "% found by sequence",
     "timed-events-3": "% by three times",
@@ -289,7 +282,7 @@ def form_rows(forms: "Sequence[RehearsedForm]", most: float) -> list[tuple[str, 
         return "-" if value is None else f"{value:.2f}"
 
     def share(form: "RehearsedForm", kind: str) -> str:
-        known = shares_found(form).get(kind)
+        known = form.found.get(kind)
         if known is None:
             return "-"
         mark = "!" if known.share > most else "?" if known.high > most else " "
