@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 import cloakwork
 from cloakwork.base.facts import Unit
 from cloakwork.base.lineage import Lineage
-from cloakwork.base.progress import silent
 from cloakwork.errors import LogError, MechanismError
 from cloakwork.evaluation.bounds import JudgedScores
 from cloakwork.evaluation.membership import (
@@ -23,7 +22,6 @@ from cloakwork.evaluation.membership import (
     LikelihoodRatios,
     ShadowRuns,
     SoughtSequences,
-    attack_by_plan,
     attack_membership,
     attacked_plan,
     epsilon_shown,
@@ -216,7 +214,7 @@ def test_units_are_those_of_the_plan(policy: Path) -> None:
 def test_the_attack_needs_no_ledger(policy: Path) -> None:
     """Figures beside the plan's claim."""
     plan = make_plan(load_policy(policy))
-    found = attack_by_plan(plan, PLANNED_LOG, 20, targets=60, seed=1, reporter=silent)
+    found = membership(log_for(plan, PLANNED_LOG), attacked_plan(plan, 1), runs=20, targets=60)
     assert found.claimed == ClaimedBound(epsilon=1.0, delta=1e-6)
     assert (found.runs, found.judged, found.targets) == (20, 10, 60)
 

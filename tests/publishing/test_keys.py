@@ -86,7 +86,7 @@ def test_a_key_that_signs_here_is_not_trusted_for_that(tmp_path: Path) -> None:
     key = signing_key(path)
     assert key.public_file is None
     assert trusted_key(key.keyid) is None
-    assert known_keys() == KnownKeys(None, (), ())
+    assert known_keys() == KnownKeys(None, ())
 
 
 def test_a_trusted_key_counts_under_its_name_until_it_is_untrusted(tmp_path: Path) -> None:
@@ -135,9 +135,9 @@ def test_what_version_0_1_0_filed_does_not_count_until_it_is_trusted_again(tmp_p
     old = home() / "trusted" / f"{keyid}.pem"
     old.write_bytes(path.read_bytes())
     assert trusted_key(keyid) is None
-    assert known_keys().unconfirmed == (old,)
+    assert known_keys().trusted == ()
     trust(old, "the partner")
-    assert trusted_key(keyid) is not None and known_keys().unconfirmed == ()
+    assert trusted_key(keyid) is not None
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o622, 0o601])

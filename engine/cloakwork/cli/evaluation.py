@@ -17,8 +17,6 @@ from cloakwork.cli.options import (
     device_option,
     json_option,
     ledger_option,
-    names_log,
-    names_policy,
     open_ledger,
     print_json,
     print_lines,
@@ -92,9 +90,6 @@ def compare(
     from cloakwork.report.comparison import comparison_html, print_comparison
     from cloakwork.report.render import check_file, write_file
 
-    # The log came first once; where one cannot be taken for the other, it still may.
-    if names_log(policies[0]) and names_policy(str(log)):
-        policies, log = (*policies[1:], str(log)), Path(policies[0])
     require_order(policies, log)
     mapping = column_mapping(columns, log) or None
     book = open_ledger(ledger)

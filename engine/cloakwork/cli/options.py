@@ -4,7 +4,6 @@ standard error (one live line on a terminal, plain lines elsewhere).
 
 import json
 import os
-import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -124,10 +123,9 @@ def require_order(policies: Sequence[str], log: str | Path) -> None:
         return
     command = click.get_current_context().command_path
     fault = f"{logs[0]} is a log" if logs else f"{log} is a policy"
-    words = f"{command} POLICY LOG"
-    if logs and names_policy(str(log)):
-        words = shlex.join([*command.split(), str(log), *policies])
-    raise click.UsageError(f"{fault}, and the policy comes first, then the log: {words}")
+    raise click.UsageError(
+        f"{fault}, and the policy comes first, then the log: {command} POLICY LOG"
+    )
 
 
 def names_log(text: str) -> bool:
@@ -153,9 +151,8 @@ def require_source_first(source: Path, release: Path | None) -> None:
     """Raise UsageError where a release's folder stands for the log that it was made from."""
     if (source / "statement.json").exists() and release is not None and release.is_file():
         command = click.get_current_context().command_path
-        words = shlex.join([*command.split(), str(release), str(source)])
         raise click.UsageError(
-            f"{source} is a release, and the log comes first, then the release: {words}"
+            f"{source} is a release, and the log comes first, then the release: {command} LOG DIR"
         )
 
 

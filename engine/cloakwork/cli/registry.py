@@ -294,20 +294,13 @@ def list_keys(as_json: bool) -> None:
     known = known_keys()
     if as_json:
         shown = [each.model_dump(mode="json", exclude={"public_key"}) for each in known.trusted]
-        unconfirmed = [path.stem for path in known.unconfirmed]
-        document = {"own": known.own, "trusted": shown, "unconfirmed": unconfirmed}
-        print_json(document, only_ascii=True)
+        print_json({"own": known.own, "trusted": shown}, only_ascii=True)
         return
     own = f"{known.own}  your own"
     click.echo(own if known.own else "no key of your own: the first 'cloakwork apply' makes one")
     for each in known.trusted:
         may = ", approves policies" if each.approves else ""
         click.echo(f"{each.keyid}  {each.name}, trusted on {each.since:%Y-%m-%d}{may}")
-    for path in known.unconfirmed:
-        click.echo(
-            f"{path.stem}  does not count: filed by version 0.1.0, which filed every key that "
-            f"signed here; if you know whose it is: cloakwork keys trust {path} --name NAME"
-        )
 
 
 @keys.command()
@@ -336,7 +329,4 @@ def untrust(key: str) -> None:
     """No longer let signatures of a key count: by its name, or by 8 or more digits of its id."""
     from cloakwork.publishing.keys import untrust as untrust_key
 
-    removed = untrust_key(key)
-    # A key that version 0.1.0 filed is a file and no record: its name is the id.
-    keyid = removed.stem if isinstance(removed, Path) else removed.keyid
-    click.echo(f"signatures of key {keyid} no longer count")
+    click.echo(f"signatures of key {untrust_key(key).keyid} no longer count")

@@ -457,26 +457,6 @@ def attack_membership(
     return membership(log, attacked, runs=runs, targets=targets, seed=seed)
 
 
-def attack_by_plan(
-    plan: Plan,
-    log: EventLog,
-    runs: int,
-    *,
-    targets: int,
-    seed: int,
-    reporter: Reporter,
-) -> MembershipFigures:
-    """``membership`` of a raw ``log``, by releases that ``plan`` makes."""
-    return membership(
-        log_for(plan, log),
-        attacked_plan(plan, seed),
-        runs=runs,
-        targets=targets,
-        seed=seed,
-        reporter=reporter,
-    )
-
-
 def attacked_plan(plan: Plan, seed: int) -> AttackedMechanism:
     """The steps of ``plan`` up to the one that makes the cases, and what the plan claims of it.
 

@@ -15,7 +15,8 @@ from cloakwork.evaluation.coded import code_logs
 from cloakwork.evaluation.employees import employee_bounds
 from cloakwork.evaluation.knowledge import most_unusual, who_is_found
 from cloakwork.evaluation.links import Links
-from cloakwork.evaluation.membership import attack_by_plan
+from cloakwork.evaluation.membership import attacked_plan, log_for
+from cloakwork.evaluation.membership import membership as membership_of
 from cloakwork.evaluation.risk_figures import Attack, RiskReport
 from cloakwork.guarantees import KAnonymity
 from cloakwork.plan.model import Plan
@@ -58,10 +59,10 @@ def attack_logs(
     members = None
     if membership is not None:
         plan, halves = membership
-        members = attack_by_plan(
-            plan,
-            original.log,
-            halves,
+        members = membership_of(
+            log_for(plan, original.log),
+            attacked_plan(plan, seed),
+            runs=halves,
             targets=targets,
             seed=seed,
             reporter=reporter,

@@ -2,9 +2,7 @@
 count here.
 
 Your own key counts because it is yours. Any other counts only once somebody said so (``trust``),
-under a name: that a key was used for signing here says nothing about whose it is. Files that
-version 0.1.0 left under ``trusted/`` (it filed every key that ever signed) do not count until they
-are trusted again.
+under a name: that a key was used for signing here says nothing about whose it is.
 """
 
 import base64
@@ -50,12 +48,10 @@ class KnownKeys:
     """Whose signatures count here.
 
     ``own``: keyid of the key that was made here, if one was. ``trusted``: the others, by name.
-    ``unconfirmed``: files of version 0.1.0 that do not count.
     """
 
     own: str | None
     trusted: tuple[TrustedKey, ...]
-    unconfirmed: tuple[Path, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,22 +162,17 @@ def why_trusted(keyid: str) -> str:
 
 
 def known_keys() -> KnownKeys:
-    """Every key that counts here, and what version 0.1.0 left."""
+    """Every key that counts here."""
     own = _own_public_key()
-    keyid = None if own is None else keyid_of(own)
     folder = home() / "trusted"
     try:
         found = list(folder.iterdir()) if folder.is_dir() else []
     except OSError as error:
         raise OutputError(f"{folder}: cannot be looked into ({error.strerror})") from error
-    files = sorted(path for path in found if not path.name.startswith("."))
-    trusted = [_read_trusted(path) for path in files if path.suffix == ".json"]
-    # Who is trusted by now, or is yourself, needs no second confirmation.
-    confirmed = {keyid, *(each.keyid for each in trusted)}
-    of_0_1_0 = [path for path in files if path.suffix == ".pem"]
-    unconfirmed = [path for path in of_0_1_0 if path.stem not in confirmed]
-    by_name = sorted(trusted, key=lambda each: each.name)
-    return KnownKeys(keyid, tuple(by_name), tuple(unconfirmed))
+    # Files that are written just now begin with a dot.
+    files = [path for path in found if path.suffix == ".json" and not path.name.startswith(".")]
+    trusted = sorted(map(_read_trusted, files), key=lambda each: (each.name, each.keyid))
+    return KnownKeys(None if own is None else keyid_of(own), tuple(trusted))
 
 
 def may_approve(keyid: str) -> bool:
@@ -226,7 +217,7 @@ def trust(path: Path, name: str, *, approves: bool = False) -> TrustedKey:
     return record
 
 
-def untrust(which: str) -> TrustedKey | Path:
+def untrust(which: str) -> TrustedKey:
     """No longer let signatures of a key count: by name, or by the first 8 or more digits of its id.
 
     Returns what was removed. Raises OutputError when no such key is trusted, or several are.
@@ -237,15 +228,13 @@ def untrust(which: str) -> TrustedKey | Path:
             f"{which}: is your own key; it counts as long as it is in {_own_key_file().parent}"
         )
     # A name goes before the digits of an id.
-    named = [each for each in known.trusted if each.name == which]
-    meant: list[TrustedKey | Path] = [*named]
-    if not named and len(which) >= _SHORTEST_ID:
+    meant = [each for each in known.trusted if each.name == which]
+    if not meant and len(which) >= _SHORTEST_ID:
         meant = [each for each in known.trusted if each.keyid.startswith(which)]
-        meant += [path for path in known.unconfirmed if path.stem.startswith(which)]
     if len(meant) != 1:
         what = "several keys fit; give more digits" if meant else "no such key is trusted here"
         raise OutputError(f"{which!a}: {what}; see: cloakwork keys list")
-    path = meant[0] if isinstance(meant[0], Path) else _trusted_file(meant[0].keyid)
+    path = _trusted_file(meant[0].keyid)
     try:
         path.unlink()
     except OSError as error:
