@@ -9,11 +9,11 @@ part of the model is used (Buijs et al. 2014).
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
-from threading import Timer
 from typing import Any, Final
 
 from pydantic import Field
@@ -111,7 +111,7 @@ def evaluate_in_subprocess(
     """
     if find_spec("pm4py") is None:
         raise MechanismError(NAME, _MISSING)
-    sides = [_as_rows(source), _as_rows(release)]
+    sides = [list(source.items()), list(release.items())]
     # -P keeps the working folder off the child's path; it gets the path of this process.
     paths = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     try:
@@ -122,6 +122,8 @@ def evaluate_in_subprocess(
             env=paths,
             check=False,
         )
+        if child.returncode == -signal.SIGALRM:
+            raise MechanismError(NAME, f"not ended after {seconds:g} s")
         # Libraries may print as well: the answer is the last line.
         answer = json.loads(child.stdout.splitlines()[-1])
     except (OSError, ValueError, IndexError) as error:
@@ -130,11 +132,6 @@ def evaluate_in_subprocess(
     if isinstance(answer, str):
         raise MechanismError(NAME, answer.removeprefix(f"{NAME}: "))
     return Discovery.model_validate(answer)
-
-
-def _as_rows(log: Mapping[tuple[str, ...], int]) -> list[list[str | int]]:
-    """What JSON can hold: for each variant its labels and, last, its cases."""
-    return [[*variant, cases] for variant, cases in log.items()]
 
 
 def _as_pm4py(log: Mapping[tuple[str, ...], int]) -> Any:
@@ -149,24 +146,13 @@ def _as_pm4py(log: Mapping[tuple[str, ...], int]) -> Any:
     return traces
 
 
-def _end_process_after(seconds: float) -> None:
-    """End this process when the time is over, even if whoever asked is gone by then."""
-
-    def end() -> None:
-        # Neither buffers nor the main thread, which may be busy for hours, hold these two up.
-        os.write(1, json.dumps(f"not ended after {seconds:g} s").encode())
-        os._exit(1)
-
-    timer = Timer(seconds, end)
-    timer.daemon = True
-    timer.start()
-
-
 if __name__ == "__main__":
     # One line of JSON: the figures, or in one sentence why there are none.
     seconds, *sides = json.loads(sys.stdin.read())
-    _end_process_after(seconds)
-    source, release = ({tuple(labels): cases for *labels, cases in side} for side in sides)
+    # Ends this process, however busy it is, also where whoever asked is gone by then.
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    source, release = ({tuple(labels): cases for labels, cases in side} for side in sides)
     try:
         print(evaluate_discovery(source, release).model_dump_json())
     except Exception as error:

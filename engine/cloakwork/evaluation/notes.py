@@ -60,14 +60,13 @@ class TimeHints(Observer):
 
 class _Looks(NamedTuple):
     """How many values of a column are times by their type or their text, how many are numbers, and
-    how many of these lie ``below`` and ``above`` each of ``_EPOCHS``: int64, shape (4,). All of it
-    adds up over batches.
+    how many of these lie ``inside`` of each of ``_EPOCHS``: int64, shape (4,). All of it adds up
+    over batches.
     """
 
     dated: int
     numbers: int
-    below: Ints
-    above: Ints
+    inside: Ints
 
     @classmethod
     def of(cls, column: pl.Series) -> "_Looks":
@@ -79,17 +78,15 @@ class _Looks(NamedTuple):
             dated = int(values.str.contains(_DATE).sum())
         if not column.dtype.is_numeric():
             values = pl.Series(dtype=pl.Float64)
-        below = [(values < low).sum() for low, _ in _EPOCHS]
-        above = [(values > high).sum() for _, high in _EPOCHS]
-        return cls(dated, len(values), np.array(below), np.array(above))
+        inside = [values.is_between(low, high).sum() for low, high in _EPOCHS]
+        return cls(dated, len(values), np.array(inside))
 
     @property
     def are_times(self) -> bool:
-        """By the type, by a text, or by where the median lies: a few numbers far off, such as 0 for
-        a missing time, do not move it.
+        """By the type, by a text, or by where most numbers lie: a few far off, such as 0 for a
+        missing time, change nothing.
         """
-        outside = np.maximum(self.below, self.above)
-        return self.dated > 0 or bool((2 * outside < self.numbers).any())
+        return self.dated > 0 or bool((2 * self.inside > self.numbers).any())
 
 
 def _looks_in(
