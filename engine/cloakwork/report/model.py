@@ -8,7 +8,6 @@ checkout writes it again.
 import json
 import math
 import platform
-import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -16,9 +15,9 @@ from datetime import datetime
 from functools import partial
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import AwareDatetime, JsonValue, TypeAdapter
+from pydantic import AwareDatetime, JsonValue, TypeAdapter, WithJsonSchema
 
 from cloakwork.base.errors import CloakworkError, LedgerError, VerificationFailed
 from cloakwork.base.facts import Unit, unit_name
@@ -487,6 +486,9 @@ class Finding(Frozen):
     observed: str
 
 
+_PLAN: Final = {"type": "object", "title": "Plan", "description": "The plan, as in plan.json"}
+
+
 class InternalReport(Frozen):
     """Everything known about a release, for those who may see the raw log."""
 
@@ -494,7 +496,8 @@ class InternalReport(Frozen):
     report: Literal["urn:cloakwork:report:v1"] = REPORT_TYPE
     audience: Literal["internal"] = "internal"
     statement: PrivacyStatement
-    plan: Plan
+    # The plan has a schema of its own, so that here it is only named.
+    plan: Annotated[Plan, WithJsonSchema(_PLAN)]
     verdicts: tuple[Finding, ...]
     source: dict[str, JsonValue]
     steps: tuple[StepFigures, ...]
@@ -637,8 +640,6 @@ def public_steps(plan: Plan) -> tuple[PublicStep, ...]:
 
 
 FILE: Final = "report-v1.json"
-_PLAN: Final = {"type": "object", "title": "Plan", "description": "The plan, as in plan.json"}
-_REFERENCE: Final = re.compile(r'"#/\$defs/([^"]+)"')
 
 
 def report_schema() -> dict[str, Any]:
@@ -650,22 +651,7 @@ def report_schema() -> dict[str, Any]:
     }
     either: TypeAdapter[Any] = TypeAdapter(PublicReport | InternalReport)
     generated = either.json_schema(by_alias=True, mode="serialization")
-    # The plan has a schema of its own, so that here it is only named.
-    generated["$defs"] = _referenced(generated["$defs"] | {"Plan": _PLAN}, generated["anyOf"])
     return head | {key: with_bounds(value) for key, value in generated.items() if key not in head}
-
-
-def _referenced(models: dict[str, Any], beginning: Any) -> dict[str, Any]:
-    """The models that ``beginning`` refers to, directly or through others."""
-    found: dict[str, Any] = {}
-    # References are found in the text of the JSON, however deep they stand.
-    waiting = _REFERENCE.findall(json.dumps(beginning))
-    while waiting:
-        name = waiting.pop()
-        if name not in found:
-            found[name] = models[name]
-            waiting += _REFERENCE.findall(json.dumps(models[name]))
-    return {name: found[name] for name in sorted(found)}
 
 
 def schema_text() -> str:
