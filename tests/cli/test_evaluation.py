@@ -208,12 +208,12 @@ def test_json_is_one_document(cloakwork, tmp_path, ledger):
     ("arguments", "code", "says"),
     [
         (("dp-control-flow", "none.xes"), 1, "none.xes: there is no such file"),
-        (("none.xes", "dp-control-flow"), 1, "none.xes: there is no such file"),
         (("log.csv",), 2, "POLICY"),
         (("policy.yaml", "dp-control-flow"), 2, "the policy comes first, then the log"),
         (("log.csv", "no-such-policy"), 2, "log.csv is a log, and the policy comes first"),
         (("no-such-policy", "log.csv"), 3, "no-such-policy"),
-        (("log.csv", "dp-control-flow", "--sweep", "k=5"), 1, "has 'k'"),
+        (("log.csv", "dp-control-flow"), 2, "log.csv is a log, and the policy comes first"),
+        (("dp-control-flow", "log.csv", "--sweep", "k=5"), 1, "has 'k'"),
         (("dp-control-flow", "log.csv", "--html", "none/page.html"), 1, "there is no folder none"),
     ],
 )
