@@ -19,6 +19,7 @@ import polars as pl
 from cloakwork.base.arrays import Bools, Floats, Ints, offsets_of
 from cloakwork.base.facts import Facts, RangeType, Window
 from cloakwork.base.globs import is_glob
+from cloakwork.base.trees import leaves_of_tree
 from cloakwork.log.eventlog import (
     ACTIVITY,
     CASE_ID,
@@ -483,19 +484,10 @@ def _attribute(
             high=float(rule.bins[-1]),
         )
     if rule.hierarchy is not None:
-        return InventedAttribute(name, tuple(_leaves(rule.hierarchy))[:MOST_VALUES])
+        values = tuple(value for _, value in leaves_of_tree(rule.hierarchy, ()))
+        return InventedAttribute(name, values[:MOST_VALUES])
     assumed.append(f"{USUAL_VALUES} values of '{name}': declare its domain or range")
     return InventedAttribute(name, tuple(f"value {row}" for row in range(1, USUAL_VALUES + 1)))
-
-
-def _leaves(tree: Any) -> Iterator[Any]:
-    if isinstance(tree, Mapping):
-        tree = list(tree.values())
-    if isinstance(tree, list | tuple):
-        for below in tree:
-            yield from _leaves(below)
-    else:
-        yield tree
 
 
 def _drawn_variants(

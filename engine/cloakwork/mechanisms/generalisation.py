@@ -6,6 +6,8 @@ from itertools import pairwise
 import polars as pl
 from pydantic import JsonValue
 
+from cloakwork.base.trees import leaves_of_tree
+
 
 def groups_at(
     values: pl.Series,
@@ -47,44 +49,20 @@ def ancestors(hierarchy: Mapping[str, JsonValue], level: int) -> dict[str, str]:
     A value that lies at that depth or above it stands under its lowest group: no value is released
     as if it were one.
     """
-    from anytree import Node, PreOrderIter
-
-    root = Node("*")
-    _add_children(root, hierarchy)
-    groups: dict[str, str] = {}
-    for node in PreOrderIter(root):
-        # An empty tree has the root for its only leaf.
-        if node.is_leaf and node is not root:
-            lowest_group = node.depth - 1
-            groups[node.name] = node.path[min(level, lowest_group)].name
-    return groups
+    return {
+        value: groups[min(level, len(groups) - 1)] for value, groups in _groups(hierarchy).items()
+    }
 
 
-def _add_children(parent: object, children: JsonValue | Mapping[str, JsonValue]) -> None:
-    """Add nested mappings, lists and plain values below ``parent``."""
-    from anytree import Node
-
-    if isinstance(children, Mapping):
-        for name, below in children.items():
-            _add_children(Node(str(name), parent=parent), below)
-    elif isinstance(children, list):
-        for child in children:
-            # Mappings in a list are groups beside its values.
-            if isinstance(child, dict):
-                _add_children(parent, child)
-            else:
-                Node(str(child), parent=parent)
-    elif children is not None:
-        Node(str(children), parent=parent)
+def deepest_group(hierarchy: Mapping[str, JsonValue]) -> int:
+    """The depth of the lowest group of a generalisation tree."""
+    return max(map(len, _groups(hierarchy).values()), default=1) - 1
 
 
-def tree_height(tree: JsonValue | Mapping[str, JsonValue]) -> int:
-    """Edges from the root of a generalisation tree to its deepest value."""
-    if tree is None:
-        return 0
-    if isinstance(tree, Mapping):
-        return max((1 + tree_height(below) for below in tree.values()), default=0)
-    if isinstance(tree, list):
-        heights = [tree_height(item) if isinstance(item, Mapping) else 1 for item in tree]
-        return max(heights, default=0)
-    return 1
+def _groups(hierarchy: Mapping[str, JsonValue]) -> dict[str, list[str]]:
+    """The groups in which each value of a generalisation tree stands, from the root down."""
+    # Names of groups are text; where a value stands in its list is a number.
+    return {
+        str(value): ["*", *(step for step in place if isinstance(step, str))]
+        for place, value in leaves_of_tree(hierarchy, ())
+    }

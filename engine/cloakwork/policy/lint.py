@@ -11,6 +11,7 @@ from cloakwork.base.costs import guessing_advantage
 from cloakwork.base.facts import CASE, unit_name
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.text import words_of
+from cloakwork.base.trees import leaves_of_tree
 from cloakwork.guarantees import (
     VACUOUS_T,
     DifferentialPrivacy,
@@ -23,7 +24,7 @@ from cloakwork.policy.attribute_words import STAFF, names_one_of
 from cloakwork.policy.document import Steps
 from cloakwork.policy.explain import covered_columns, gains_of_declaring, is_released
 from cloakwork.policy.model import Policy
-from cloakwork.policy.semantics import NO_OWNER, PURPOSE_ASKED, is_unstated, leaves_of_tree
+from cloakwork.policy.semantics import NO_OWNER, PURPOSE_ASKED, is_unstated
 
 CASE_ID: Final = "case:concept:name"
 LARGE_EPSILON: Final = 4.0

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from cloakwork.base.globs import RuleResolver, clashes, has_too_many_globs, is_glob, matches
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.base.trees import leaves_of_tree
 from cloakwork.guarantees import KINDS, PrivacyGuarantee
 from cloakwork.policy.document import (
     RefusedValue,
@@ -245,22 +246,6 @@ def hierarchies_are_trees(content: Content) -> Iterator[ShapeError]:
                 f"must be at most {deepest}, where the groups of the hierarchy end (got {level})"
             )
             yield ShapeError((*steps[:-1], "level"), message)
-
-
-def leaves_of_tree(tree: Any, steps: Steps) -> Iterator[tuple[Steps, Any]]:
-    """The values of a generalisation tree with their places; an empty group yields itself."""
-    if isinstance(tree, dict) and tree:
-        for group, below in tree.items():
-            yield from leaves_of_tree(below, (*steps, group))
-    elif isinstance(tree, list) and tree:
-        for index, below in enumerate(tree):
-            place = (*steps, index)
-            if isinstance(below, dict):
-                yield from leaves_of_tree(below, place)
-            else:
-                yield place, below
-    else:
-        yield steps, tree
 
 
 def domains_are_of_one_kind(content: Content) -> Iterator[ShapeError]:

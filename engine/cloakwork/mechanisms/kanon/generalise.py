@@ -34,7 +34,7 @@ from cloakwork.mechanisms.base import (
     Proof,
     Theorem,
 )
-from cloakwork.mechanisms.generalisation import groups_at, intervals, tree_height
+from cloakwork.mechanisms.generalisation import deepest_group, groups_at, intervals
 from cloakwork.mechanisms.steps import Decision, MapCases, Rewrite, RewriteStep
 from cloakwork.noise import Noise, Stream
 
@@ -75,8 +75,7 @@ class QuasiIdentifier(Frozen):
         """The levels of groups, as depths of the tree from the finest up; empty without one."""
         if self.hierarchy is None:
             return ()
-        # The leaves are the values themselves.
-        deepest = tree_height(self.hierarchy) - 1
+        deepest = deepest_group(self.hierarchy)
         if self.finest is not None:
             deepest = min(deepest, self.finest)
         return tuple(range(deepest, 0, -1))
