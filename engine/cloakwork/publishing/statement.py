@@ -21,7 +21,7 @@ from pydantic import AwareDatetime, Field
 
 from cloakwork.base.costs import Cost, Currency, PrivacyEvent
 from cloakwork.base.facts import Unit
-from cloakwork.base.quantities import SCHEMA_BOUNDS, Duration, Frozen
+from cloakwork.base.quantities import SCHEMA_BOUNDS, Described, Duration, Frozen
 from cloakwork.base.records import PROSE, Prose
 from cloakwork.guarantees import Guarantee
 from cloakwork.guarantees.claims import Assumption, Caveat, ConditionedOn, ExposureReason, Reason
@@ -48,34 +48,40 @@ Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Stamp = Literal["xes", "parquet", "none"]
 
 
-class ReleasedColumn(Frozen):
+class ReleasedColumn(Described):
     """One attribute of the released log, and the rule of the policy that released it."""
 
-    name: Annotated[
-        str, Field(description="As the released log names it; case attributes begin with case:")
-    ]
-    scope: Annotated[Scope, Field(description="Whether cases or events have it")]
-    treatment: Annotated[Treatment, Field(description="What was done to its values")]
-    rule: Annotated[
-        str | None,
-        Field(description="The policy's name or pattern that it follows; null for case ids"),
-    ]
+    name: str
+    """As the released log names it; case attributes begin with case:"""
+
+    scope: Scope
+    """Whether cases or events have it"""
+
+    treatment: Treatment
+    """What was done to its values"""
+
+    rule: str | None
+    """The policy's name or pattern that it follows; null for case ids"""
 
 
-class ExposedColumn(Frozen):
+class ExposedColumn(Described):
     """A column that is released without protection, and why."""
 
-    column: Annotated[
-        str,
-        Field(description="control-flow, timestamps, metadata, or the policy's name or pattern"),
-    ]
-    names: Annotated[
-        tuple[str, ...], Field(description="The actual attributes that it stands for")
-    ] = ()
-    treatment: Annotated[str, Field(description="What was done to the values")]
+    column: str
+    """control-flow, timestamps, metadata, or the policy's name or pattern"""
+
+    names: tuple[str, ...] = ()
+    """The actual attributes that it stands for"""
+
+    treatment: str
+    """What was done to the values"""
+
     why: ExposureReason
-    says: Annotated[Prose, Field(description="What a reader of the log learns from it")]
-    reason: Annotated[Prose, Field(description="Why it is released without protection, in words")]
+    says: Prose
+    """What a reader of the log learns from it"""
+
+    reason: Prose
+    """Why it is released without protection, in words"""
 
 
 class PublishedCost(Frozen):
@@ -90,65 +96,75 @@ class PublishedCost(Frozen):
         return cls(epsilon=None if cost.epsilon == float("inf") else cost.epsilon, delta=cost.delta)
 
 
-class StatedGuarantee(Frozen):
+class StatedGuarantee(Described):
     """One guarantee of the release, how it is known and what it rests on."""
 
     guarantee: Guarantee
-    sentence: Annotated[Prose, Field(description="The guarantee in plain words")]
+    sentence: Prose
+    """The guarantee in plain words"""
+
     basis: Literal["derived", "derived and measured"]
-    given: Annotated[
-        ConditionedOn | None, Field(description="What the claim takes as known, by actual names")
-    ] = None
-    neighbours: Annotated[
-        str | None, PROSE, Field(description="Which two logs must be hard to tell apart")
-    ] = None
+    given: ConditionedOn | None = None
+    """What the claim takes as known, by actual names"""
+
+    neighbours: Annotated[str | None, PROSE] = None
+    """Which two logs must be hard to tell apart"""
+
     currency: Currency | None = None
-    cost: Annotated[PublishedCost | None, Field(description="The accountant's figure")] = None
-    naive: Annotated[PublishedCost | None, Field(description="The plain sum of all its events")] = (
-        None
-    )
-    derivation: Annotated[tuple[Reason, ...], Field(description="Why it holds")]
-    because: Annotated[tuple[str, ...], PROSE, Field(description="Why it holds, in words")]
-    assumptions: Annotated[
-        tuple[Assumption, ...], Field(description="Public facts that it rests on")
-    ] = ()
-    assuming: Annotated[
-        tuple[str, ...], PROSE, Field(description="What it rests on, in words")
-    ] = ()
+    cost: PublishedCost | None = None
+    """The accountant's figure"""
+
+    naive: PublishedCost | None = None
+    """The plain sum of all its events"""
+
+    derivation: tuple[Reason, ...]
+    """Why it holds"""
+
+    because: Annotated[tuple[str, ...], PROSE]
+    """Why it holds, in words"""
+
+    assumptions: tuple[Assumption, ...] = ()
+    """Public facts that it rests on"""
+
+    assuming: Annotated[tuple[str, ...], PROSE] = ()
+    """What it rests on, in words"""
 
 
-class UnprovenGoal(Frozen):
+class UnprovenGoal(Described):
     """A guarantee that was asked for and is not given: the policy let an unproven mechanism run in
     its place.
     """
 
     guarantee: Guarantee
     mechanism: str
-    sentence: Annotated[Prose, Field(description="What is not guaranteed, in one plain sentence")]
-    published: Annotated[Prose, Field(description="What the literature claims for the mechanism")]
-    cost: Annotated[
-        PublishedCost,
-        Field(description="What can be derived for it; epsilon null where nothing bounds it"),
-    ]
-    why: Annotated[
-        tuple[str, ...],
-        PROSE,
-        Field(description="Why the published claim is not derived, in words"),
-    ]
+    sentence: Prose
+    """What is not guaranteed, in one plain sentence"""
+
+    published: Prose
+    """What the literature claims for the mechanism"""
+
+    cost: PublishedCost
+    """What can be derived for it; epsilon null where nothing bounds it"""
+
+    why: Annotated[tuple[str, ...], PROSE]
+    """Why the published claim is not derived, in words"""
 
 
-class RecordedStep(Frozen):
+class RecordedStep(Described):
     """What one step really measured, as the kernel recorded it: no more than was planned."""
 
-    step: Annotated[int, Field(ge=0, description="Its place among the steps of the plan, from 0")]
+    step: Annotated[int, Field(ge=0)]
+    """Its place among the steps of the plan, from 0"""
+
     mechanism: str
-    planned: Annotated[PrivacyEvent, Field(description="The answers that its plan lists")]
-    recorded: Annotated[
-        PrivacyEvent, Field(description="The answers that were given, with the noise drawn")
-    ]
+    planned: PrivacyEvent
+    """The answers that its plan lists"""
+
+    recorded: PrivacyEvent
+    """The answers that were given, with the noise drawn"""
 
 
-class SpentBudget(Frozen):
+class SpentBudget(Described):
     """What this release takes from the dataset's budget in one currency; the total is what the
     policy declares.
 
@@ -158,45 +174,38 @@ class SpentBudget(Frozen):
 
     currency: Currency | Literal["none"]
     cost: PublishedCost
-    shift: Annotated[
-        Duration | None, Field(description="For metric privacy: how far one value may move")
-    ] = None
-    total: Annotated[
-        PublishedCost | None,
-        Field(description="What all releases of the dataset together may cost"),
-    ] = None
-    unit: Annotated[
-        str | None, Field(description="Whose book it stands in: case, or an attribute")
-    ] = None
-    apart_from: Annotated[
-        tuple[str, ...],
-        Field(
-            description="Units whose books are kept apart: they count nothing of this, and "
-            "their totals do not add up with this one to one person's risk"
-        ),
-    ] = ()
-    cases_per_unit: Annotated[
-        dict[str, int],
-        Field(
-            description="Declared: the most cases of the dataset that one unit owns, by attribute"
-        ),
-    ] = {}
-    window: Annotated[
-        str | None,
-        Field(
-            description="Of a growing log, the window that has the total to itself; absent where "
-            "the total is that of the dataset, whatever the window",
-            exclude_if=lambda name: name is None,
-        ),
-    ] = None
+    shift: Duration | None = None
+    """For metric privacy: how far one value may move"""
+
+    total: PublishedCost | None = None
+    """What all releases of the dataset together may cost"""
+
+    unit: str | None = None
+    """Whose book it stands in: case, or an attribute"""
+
+    apart_from: tuple[str, ...] = ()
+    """Units whose books are kept apart: they count nothing of this, and their totals do not add up
+    with this one to one person's risk
+    """
+
+    cases_per_unit: dict[str, int] = {}
+    """Declared: the most cases of the dataset that one unit owns, by attribute"""
+
+    window: Annotated[str | None, Field(exclude_if=lambda name: name is None)] = None
+    """Of a growing log, the window that has the total to itself; absent where the total is that of
+    the dataset, whatever the window
+    """
 
 
-class StatedWindow(Frozen):
+class StatedWindow(Described):
     """The window of a growing log whose cases were released: those whose first event lies in it."""
 
     name: str
-    start: Annotated[AwareDatetime, Field(description="Its first instant")]
-    before: Annotated[AwareDatetime, Field(description="The first instant after it")]
+    start: AwareDatetime
+    """Its first instant"""
+
+    before: AwareDatetime
+    """The first instant after it"""
 
 
 class PolicyReference(Frozen):
@@ -211,51 +220,50 @@ class PolicyReference(Frozen):
     legal_basis: Annotated[str | None, Field(alias="legalBasis")] = None
 
 
-class PrivacyStatement(Frozen):
+class PrivacyStatement(Described):
     """What a release claims about itself: the predicate of the signed statement, version 2."""
 
-    unproven: Annotated[
-        tuple[UnprovenGoal, ...],
-        Field(description="UNPROVEN: guarantees asked for and not given, before all else"),
-    ] = ()
-    exposed: Annotated[
-        tuple[ExposedColumn, ...], Field(description="Columns under no guarantee, first")
-    ]
+    unproven: tuple[UnprovenGoal, ...] = ()
+    """UNPROVEN: guarantees asked for and not given, before all else"""
+
+    exposed: tuple[ExposedColumn, ...]
+    """Columns under no guarantee, first"""
+
     guarantees: tuple[StatedGuarantee, ...]
-    caveats: Annotated[tuple[Caveat, ...], Field(description="What the guarantees leave open")] = ()
-    released: Annotated[
-        tuple[ReleasedColumn, ...], Field(description="What the log holds, by actual names")
-    ]
-    unit: Annotated[Unit, Field(description="Whom the guarantees protect")]
-    window: Annotated[
-        StatedWindow | None,
-        Field(
-            description="Which cases of a growing log were released; absent where all were",
-        ),
-    ] = None
+    caveats: tuple[Caveat, ...] = ()
+    """What the guarantees leave open"""
+
+    released: tuple[ReleasedColumn, ...]
+    """What the log holds, by actual names"""
+
+    unit: Unit
+    """Whom the guarantees protect"""
+
+    window: StatedWindow | None = None
+    """Which cases of a growing log were released; absent where all were"""
+
     budget: tuple[SpentBudget, ...]
-    recorded: Annotated[
-        tuple[RecordedStep, ...],
-        Field(
-            description="What each step that measures the log recorded; absent where none does",
-        ),
-    ] = ()
+    recorded: tuple[RecordedStep, ...] = ()
+    """What each step that measures the log recorded; absent where none does"""
+
     policy: PolicyReference
-    engine: Annotated[str, Field(description="Version of Cloakwork")]
-    release: Annotated[str, Field(description="Identity of the release in the ledger")]
-    ledger_entry: Annotated[
-        Digest | None,
-        Field(description="Digest of the ledger's entry: a ledger that lacks it has lost entries"),
-    ] = None
-    issued: Annotated[AwareDatetime, Field(description="When the release was made, UTC")]
-    stamp: Annotated[
-        Stamp,
-        Field(description="How the log holds this statement's digest inside; CSV cannot hold it"),
-    ]
-    mark: Annotated[
-        Literal["reproducible: NOT PRIVATE"] | None,
-        Field(description="Present when the noise can be reproduced: the release protects nobody"),
-    ] = None
+    engine: str
+    """Version of Cloakwork"""
+
+    release: str
+    """Identity of the release in the ledger"""
+
+    ledger_entry: Digest | None = None
+    """Digest of the ledger's entry: a ledger that lacks it has lost entries"""
+
+    issued: AwareDatetime
+    """When the release was made, UTC"""
+
+    stamp: Stamp
+    """How the log holds this statement's digest inside; CSV cannot hold it"""
+
+    mark: Literal["reproducible: NOT PRIVATE"] | None = None
+    """Present when the noise can be reproduced: the release protects nobody"""
 
 
 class Sha256(Frozen):
