@@ -303,7 +303,7 @@ def test_a_custom_question_that_answers_something_else_is_noise_alone():
 
 def test_a_custom_question_is_for_those_who_prove_it():
     query = CustomQuery("cases", lambda counts: counts.sum(keepdims=True), 1, 1, "")
-    kernel = Kernel(SEEN, Books.of(LAPLACE), Silent(), 1, allows_custom=False)
+    kernel = Kernel(SEEN, Books.of(LAPLACE), Silent(), 1, is_ours=False)
     with pytest.raises(PlanUnsound, match="asserted, and not enforced"):
         kernel.custom(query, Laplace(2.0))
 

@@ -2,6 +2,7 @@
 claim that it did not earn, and no part in a policy that does not name it.
 """
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -162,6 +163,28 @@ STOPPED = {
 def test_what_is_not_planned_is_not_answered(tmp_path: Path, fault: str) -> None:
     """The kernel refuses it, whatever the declarations say; there is no release."""
     assert NOT_LISTED in applied(tmp_path, exchanged(*STOPPED[fault])).err
+
+
+REMEMBERING = """import numpy as np
+
+        seen = set()
+
+        def first_of_each(cases):
+            variants = cases.variants()
+            new = [each not in seen for each in variants]
+            seen.update(variants)
+            found = Entries.of_variants(cases)
+            return Entries(found.case, np.array(new, np.int64), None, found.start, found.stop)
+
+        found = kernel.select(first_of_each, Laplace(params.scale), params.tau)"""
+
+
+def test_a_function_that_remembers_cases_is_found_while_it_runs(tmp_path: Path) -> None:
+    """What a case counts for hangs on those before it: nothing is released, the charge stands."""
+    done = applied(tmp_path, exchanged(SELECT, REMEMBERING))
+    assert "in another order and batch, it finds something else" in done.err
+    spent = document(cloakwork(tmp_path, "ledger", "show", "--json"))
+    assert json.dumps(spent).count('"epsilon": 2.0') >= 1, spent
 
 
 def test_the_audit_finds_a_twin_that_draws_too_little(

@@ -224,6 +224,15 @@ class DomainsDeclared(Frozen):
     attributes: Names
 
 
+class AskedAgain(Frozen):
+    """Functions of ``mechanisms`` of other packages, which nobody has proved to look at each case
+    by itself: they are called again, and compared, while they run.
+    """
+
+    kind: Literal["asked-again"] = "asked-again"
+    mechanisms: Names
+
+
 Assumption = Annotated[
     ProtectsOneTime
     | ProtectsEachCase
@@ -247,7 +256,8 @@ Assumption = Annotated[
     | NobodyKnows
     | KnowsActivitySequence
     | StartsAtEpoch
-    | DomainsDeclared,
+    | DomainsDeclared
+    | AskedAgain,
     Field(discriminator="kind"),
 ]
 

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from itertools import pairwise
 from types import TracebackType
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -263,6 +263,15 @@ Query = Callable[[Cases], Entries]
 """The vectors of a batch of cases: a pure function, in which no case's vector depends on another
 case.
 """
+
+
+ASKED_AGAIN: Final = 256
+"""Cases of a batch, at most, on which a function of another package is called again."""
+
+DIFFERS: Final = (
+    "asked again about the same cases, in another order and batch, it finds something else: what a "
+    "case counts for must follow from that case alone"
+)
 
 
 class Silently(AbstractContextManager[None]):

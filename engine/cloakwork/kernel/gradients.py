@@ -28,8 +28,9 @@ import numpy as np
 
 from cloakwork.base.arrays import Floats, Ints
 from cloakwork.base.costs import PoissonSampled, PrivacyEvent
+from cloakwork.base.errors import PlanUnsound
 from cloakwork.base.exact import drawn_rate, drawn_sigma
-from cloakwork.kernel.cases import Cases, Silently
+from cloakwork.kernel.cases import DIFFERS, Cases, Silently
 from cloakwork.kernel.noises import Gaussian
 
 Array = Any
@@ -407,6 +408,13 @@ Update = Callable[[Floats, Floats], Floats]
 """From parameters and a noisy mean gradient to new parameters, all of shape (size,)."""
 
 
+ROUNDING: Final = 2
+ROUNDING_SHARE: Final = 5e-4
+"""Grid steps, or the part of the clip if that is more, by which a gradient may differ: sums of
+floats depend on how many cases there are, and a last bit of them may decide how a factor is
+rounded.
+"""
+
 LONGEST_CLIP: Final = 1 << 30
 """Grid steps: the square of a clip stays within int64."""
 
@@ -535,3 +543,21 @@ class Descent:
                 moves = find(cases.take(np.array([row])))
             apart.append(moves)
         return MovesApart(tuple(apart), size)
+
+    def require_same_rows(
+        self,
+        gradient: Gradient,
+        parameters: Floats,
+        cases: Cases,
+        step: int,
+    ) -> None:
+        """Raises PlanUnsound where a gradient of another package finds something else in a case
+        once it is called again, on other batches in another order; last bits may differ.
+        """
+        found = self.clipped(gradient, parameters, cases, step).rows()
+        rows = np.arange(len(cases))[::-1]
+        for half in (rows[::2], rows[1::2]):
+            again = self.clipped(gradient, parameters, cases.take(half), step).rows()
+            apart = np.abs(again - found[half]).max(initial=0)
+            if apart > max(ROUNDING, ROUNDING_SHARE * self.clip):
+                raise PlanUnsound(DIFFERS)

@@ -15,6 +15,7 @@ else the answers are those to a log of the shared keys (``privacy.md`` 6.2; Koro
 theorem 1).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -55,6 +56,7 @@ class Growth:
     _noise: Noise
     _max_cases: int
     _delta: float
+    _twice: Callable[[Query], Query] = lambda query: query
     _kept: int = 1
     _key: Ints = field(init=False)
     _latest: tuple[Ints, Ints] | None = None
@@ -180,6 +182,6 @@ class Growth:
 
     def _first_entries(self, query: Query) -> tuple[Ints, Ints, Ints, Ints]:
         """Of each case that has one the first entry: its case, number, and run of events."""
-        found = answered(self._cases, query)
+        found = answered(self._cases, self._twice(query))
         case, first = np.unique(found.case, return_index=True)
         return case, found.code[first], found.start[first], found.stop[first]

@@ -18,12 +18,13 @@ from cloakwork.base.costs import Cost, EpsilonDelta, NonPrivate, PoissonSampled,
 from cloakwork.base.errors import PlanUnsound
 from cloakwork.base.exact import drawn_rate
 from cloakwork.kernel.books import Books, composed, repeated
-from cloakwork.kernel.cases import Cases, Query, Silently
+from cloakwork.kernel.cases import ASKED_AGAIN, Cases, Query, Silently
 from cloakwork.kernel.gradients import Descent, Gradient, Update
 from cloakwork.kernel.growth import Growth
 from cloakwork.kernel.noises import AnswerNoise, Gaussian, Laplace, require_known, selection_event
 from cloakwork.kernel.vectors import (
     ONE,
+    AskedTwice,
     Clip,
     Sums,
     added_up,
@@ -304,8 +305,9 @@ class CustomQuery:
 class Kernel:
     """Answers questions about a log that a step of a plan was granted.
 
-    ``randomness``: for what a mechanism does with answers. ``allows_custom``: whether questions may
-    be asked whose sensitivity is proved on paper: of mechanisms that come with Cloakwork only.
+    ``randomness``: for what a mechanism does with answers. ``is_ours``: whether the
+    mechanism comes with Cloakwork; only then questions may be asked whose sensitivity is proved on
+    paper, and functions of any other are called again (``AskedTwice``, ``require_same_rows``).
     ``replaced``: neighbours have the same cases, of which one unit's have other values; then only
     sums and gradient steps on all cases are answered.
     """
@@ -317,10 +319,10 @@ class Kernel:
         noise: Noise,
         max_cases: int,
         *,
-        allows_custom: bool = True,
+        is_ours: bool = True,
         replaced: bool = False,
     ) -> None:
-        self.__allows_custom = allows_custom
+        self.__is_ours = is_ours
         self.__replaced = replaced
         self.__measured = measured
         self.__books = books
@@ -454,6 +456,7 @@ class Kernel:
             self.__noise,
             self.__max_cases,
             delta,
+            self.__twice,
         )
 
     def sample_sums(
@@ -474,7 +477,7 @@ class Kernel:
         sampled = PoissonSampled(rate=drawn_rate(rate), event=event)
         self.__books.record(repeated(times, sampled))
         owners = self.__owners()
-        vectors = vectors_of(self.__measured.cases, query, ONE)
+        vectors = vectors_of(self.__measured.cases, self.__twice(query), ONE)
         noisy = np.empty((times, keys), np.int64)
         for sample in range(times):
             sums = vectors.sums(self.__sample(owners, rate))
@@ -514,6 +517,10 @@ class Kernel:
                 counts = self.__sample(owners, descent.rate)
             drawn = np.flatnonzero(counts)
             cases = self.__measured.cases.take(drawn)
+            # Every step would take twice as long: the first, second, fourth, eighth ... do.
+            if not self.__is_ours and (step + 1) & step == 0:
+                part = cases.take(self.__noise.permutation(len(cases))[:ASKED_AGAIN])
+                descent.require_same_rows(gradient, parameters, part, step)
             total = descent.summed(
                 gradient,
                 parameters,
@@ -535,7 +542,7 @@ class Kernel:
         """The numbers of a question that is no sum over cases, each with noise; where it fails on
         the log, or answers something else, noise alone, silently.
         """
-        if not self.__allows_custom:
+        if not self.__is_ours:
             raise PlanUnsound(f"the sensitivity of '{query.name}' is asserted, and not enforced")
         self.__require_presence_hidden("a question of its own")
         require_known(noise)
@@ -591,7 +598,7 @@ class Kernel:
             books,
             self.__noise,
             self.__max_cases,
-            allows_custom=self.__allows_custom,
+            is_ours=self.__is_ours,
             replaced=self.__replaced,
         )
         alike.__answers = self.__answers
@@ -605,6 +612,7 @@ class Kernel:
     ) -> Sums:
         """Batch by batch: sums are merged, whatever batches there are."""
         found: list[Sums] = []
+        query = self.__twice(query)
         for batch in self.__measured.batches():
             vectors = vectors_of(batch.cases, query, clip, labels)
             if clip.sampled:
@@ -621,6 +629,9 @@ class Kernel:
             # One table at a time.
             found = [added_up(found)] if len(found) > 1 else found
         return found[0]
+
+    def __twice(self, query: Query) -> Query:
+        return query if self.__is_ours else AskedTwice(query, self.__noise)
 
     def __require_presence_hidden(self, question: str) -> None:
         if self.__replaced:

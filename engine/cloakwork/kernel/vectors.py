@@ -19,7 +19,8 @@ from typing import Final, Literal
 import numpy as np
 
 from cloakwork.base.arrays import Bools, Ints, offsets_of, place_in_run
-from cloakwork.kernel.cases import Cases, Entries, Query, Silently
+from cloakwork.base.errors import PlanUnsound
+from cloakwork.kernel.cases import ASKED_AGAIN, DIFFERS, Cases, Entries, Query, Silently
 from cloakwork.noise import Noise
 
 MOST: Final = 1 << 24
@@ -222,6 +223,13 @@ def answered(
 
     A failure is silent, and counts as an empty vector: that it occurred would tell of one case.
     """
+    found = _answered(cases, query, labels)
+    if isinstance(query, AskedTwice):
+        query.require_same(cases, found, labels)
+    return found
+
+
+def _answered(cases: Cases, query: Query, labels: str | None) -> Answered:
     with Silently():
         return _well_formed(cases, query(cases), labels)
     nothing = np.zeros(0, np.int64)
@@ -247,6 +255,46 @@ def answered(
         start=np.concatenate([each.start for each in found]),
         stop=np.concatenate([each.stop for each in found]),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class AskedTwice:
+    """A query of another package, of which nobody knows that a case's vector follows from that case
+    alone: it is asked again for a random part of the cases, in another order and batch.
+    """
+
+    query: Query
+    noise: Noise
+
+    def __call__(self, cases: Cases) -> Entries:
+        """As the query."""
+        return self.query(cases)
+
+    def require_same(self, cases: Cases, found: Answered, labels: str | None) -> None:
+        """Raises PlanUnsound where it finds something else than was ``found``."""
+        size = len(cases)
+        # Half of them at most, so that it is another batch.
+        rows = self.noise.permutation(size)[: min(ASKED_AGAIN, -(-size // 2))]
+        part = cases.take(rows)
+        again = _answered(part, self.query, labels)
+        place = np.full(size, -1)
+        place[rows] = np.arange(len(rows))
+        before = _by_case(found, cases.texts(labels)[2], place)
+        after = _by_case(again, part.texts(labels)[2], np.arange(len(rows)))
+        if not np.array_equal(before, after):
+            raise PlanUnsound(DIFFERS)
+
+
+def _by_case(found: Answered, offsets: Ints, place: Ints) -> Ints:
+    """Entries of the cases that have a ``place``, by it: what they are, and where in their case."""
+    case = place[found.case]
+    length = found.stop - found.start
+    # Where there is no run, ``start`` says nothing.
+    begin = np.where(length > 0, found.start - offsets[found.case], 0)
+    columns = [case, found.value, found.code, begin, length]
+    kept = np.flatnonzero(case >= 0)
+    order = kept[np.argsort(case[kept], kind="stable")]
+    return np.array(columns)[:, order]
 
 
 def _well_formed(

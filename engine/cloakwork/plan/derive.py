@@ -17,6 +17,7 @@ from cloakwork.base.costs import (
 from cloakwork.base.errors import Cause
 from cloakwork.base.facts import Facts
 from cloakwork.guarantees import Guarantee
+from cloakwork.guarantees.claims import AskedAgain
 from cloakwork.guarantees.flow import FlowStep, Underived, follow_columns
 from cloakwork.mechanisms.profile import Profile
 from cloakwork.plan.model import Claim, Step, UnprovenClaim
@@ -68,6 +69,9 @@ def derive(
             causes += [Cause(goal.cited(), reason) for reason in found.causes]
             continue
         price = goal.price()
+        # All noise is composed, whichever goal a step serves.
+        enforced = {step.mechanism for step in steps if step.proof == "kernel"}
+        asked = (AskedAgain(mechanisms=tuple(sorted(enforced))),) if price and enforced else ()
         claims.append(
             Claim(
                 guarantee=goal,
@@ -78,7 +82,7 @@ def derive(
                 naive=found.naive,
                 given=found.given,
                 derivation=found.derivation,
-                assumptions=found.assumptions,
+                assumptions=(*found.assumptions, *asked),
             )
         )
     return Derivation(tuple(claims), tuple(causes), tuple(unproven))

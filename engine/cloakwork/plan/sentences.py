@@ -327,6 +327,13 @@ def assumption_in_words(assumption: Assumption) -> str:
                 f"the values that {which} may have are declared, not taken from the log; any other "
                 "counts as missing, a number beyond its range as the range's end"
             )
+        case claims.AskedAgain(mechanisms=mechanisms):
+            return (
+                f"what functions of {listed(mechanisms)} find in a case follows from that case "
+                "alone: they are called again about a random part of the cases, in another order "
+                "and batch, and nothing is released where they differ; what they keep elsewhere, "
+                "as in files, is not checked"
+            )
         case _:
             assert_never(assumption)
 

@@ -249,8 +249,7 @@ class GrantedStep:
             Books.of(self.kind.event),
             noise,
             self.unit.max_cases,
-            # A sensitivity proved on paper needs a proof, and a check by exhaustion, of ours.
-            allows_custom=self.source.package is None,
+            is_ours=self.source.package is None,
             replaced=self.kind.lineage.is_given_flow,
         )
         found = self.source.held(ask, returns, what)(kernel)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 from unittest.mock import patch
 
 import numpy as np
@@ -25,7 +25,7 @@ from cloakwork.kernel import (
     NotGranted,
     Query,
 )
-from cloakwork.kernel.gradients import Gradient
+from cloakwork.kernel.gradients import ROUNDING, ROUNDING_SHARE, Gradient
 from cloakwork.kernel.vectors import Answered, Vectors, answered, bounded, vectors_of
 from cloakwork.testing.cases import (
     Alphabet,
@@ -88,14 +88,6 @@ class AskedGradient:
         apart = np.abs(moves.rows()[: len(rows)] - self.found[rows]).max(axis=1, initial=0)
         most = max(ROUNDING, ROUNDING_SHARE * self.descent.clip)
         return [rows[place] for place in np.flatnonzero(apart > most).tolist()]
-
-
-ROUNDING: Final = 2
-ROUNDING_SHARE: Final = 5e-4
-"""Grid steps, or the part of the clip if that is more, by which a gradient may differ: sums of
-floats depend on how many cases there are, and a last bit of them may decide how a factor is
-rounded.
-"""
 
 
 class _Observer:
