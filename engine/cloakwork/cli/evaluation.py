@@ -3,12 +3,13 @@ keeps its claim, what a release keeps of its source, and what somebody who knows
 """
 
 import json
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from cloakwork.base.errors import LogError
+from cloakwork.base.errors import CloakworkError, LogError
 from cloakwork.base.quantities import LEAST_DELTA, LEAST_EPSILON, MOST_EPSILON
 from cloakwork.cli.options import (
     PATH,
@@ -28,6 +29,13 @@ from cloakwork.cli.options import (
     window_option,
 )
 from cloakwork.report.screen import columns as screen_columns
+
+if TYPE_CHECKING:
+    from cloakwork.base.progress import Reporter
+    from cloakwork.evaluation.canary_audit import CanaryAudit
+    from cloakwork.evaluation.pairs import PairAudit
+    from cloakwork.log.eventlog import EventLog
+    from cloakwork.plan.model import Plan
 
 EXCEEDED: Final = 5
 
@@ -190,6 +198,9 @@ def utility(
     metavar="NAME=VALUE",
     help="An option of the mechanism, as under a policy's parameters; VALUE is JSON or a word.",
 )
+@click.option("--log", type=PATH, help="The log that canaries are in; by default a made-up one.")
+@click.option("--policy", help="Canaries of its plan alone; by default of a plan made for the log.")
+@column_option
 @device_option
 @quiet_option
 @json_option
@@ -201,22 +212,28 @@ def dp(
     delta: float,
     runs: int,
     options: tuple[str, ...],
+    log: Path | None,
+    policy: str | None,
+    columns: tuple[str, ...],
     device: str,
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Audit the differential privacy of MECHANISM on the worst neighbouring logs that we can name.
+    """Audit the differential privacy of MECHANISM: how large must epsilon be, given what it puts
+    out on the worst neighbouring logs that we can name, and how well its noisy answers tell cases
+    that are in a log (canaries) from cases that are not?
 
-    Runs it on made-up logs, never on yours, and shows how large epsilon must be, given what it put
-    out. Exit code 5: the claim is exceeded. An audit that passes proves nothing; how many runs see
-    what, is in the documentation (audit).
+    Nothing is released or charged. Exit code 5: the claim is exceeded. An audit that passes proves
+    nothing; how many runs see what, is in the documentation (audit).
     """
     from cloakwork.base.progress import heard_by
-    from cloakwork.evaluation.pairs import audit_mechanism, auditable
+    from cloakwork.evaluation.canary_audit import audit_steps
+    from cloakwork.evaluation.one_mechanism import plan_for
+    from cloakwork.evaluation.pairs import audit_mechanism, auditable, canary_log
     from cloakwork.mechanisms.devices import computed_on
     from cloakwork.mechanisms.registry import catalogue
     from cloakwork.plan.sentences import proof_in_words
-    from cloakwork.report.risk import audit_json, audit_lines
+    from cloakwork.report.risk import audit_json, audit_lines, canary_lines
 
     if mechanism not in catalogue():
         raise click.UsageError(
@@ -229,24 +246,59 @@ def dp(
             f"delta 0, or at least {LEAST_DELTA:g} and below 1"
         )
     chosen, training = _options(options), computed_on(device)
+    found: tuple[PairAudit, ...] = ()
+    canaries: list[CanaryAudit] = []
+    unseen = None
     with progress_of(quiet=quiet) as reporter, heard_by(reporter), training:
-        found = audit_mechanism(mechanism, epsilon=epsilon, delta=delta, runs=runs, options=chosen)
+        source, made = _log_and_plan(log, policy, columns, reporter)
+        if made is None and mechanism in auditable():
+            found = audit_mechanism(
+                mechanism, epsilon=epsilon, delta=delta, runs=runs, options=chosen
+            )
+        try:
+            source = source or canary_log()
+            plan = made or plan_for(mechanism, source, epsilon, delta, chosen)
+            canaries = audit_steps(plan, source, mechanism, max(10, runs // 4))
+        except CloakworkError as error:
+            if not found:
+                raise
+            unseen = str(error)
     # One pair that exceeds the claim is enough: the claim is about all.
-    passed = all(item.result.passed for item in found)
+    passed = all(item.result.passed for item in found) and all(each.passed for each in canaries)
     proof = catalogue()[mechanism].proof
     if as_json:
         claim = {"mechanism": mechanism, "options": chosen, "proof": proof, "epsilon": epsilon}
         pairs = [audit_json(item) for item in found]
-        print_json(claim | {"runs": runs, "passed": passed, "pairs": pairs})
+        told = {"canaries": [asdict(each) for each in canaries], "no_canaries": unseen}
+        print_json(claim | {"runs": runs, "passed": passed, "pairs": pairs} | told)
     else:
         click.echo(f"{mechanism} ({proof_in_words(proof)})")
         print_lines(audit_lines(found, screen_columns()))
+        print_lines(canary_lines(canaries, unseen, screen_columns()))
     if not passed:
         known = "; only its paper claims so" if proof == "published" else ""
         click.echo(
             f"{mechanism}: audit failed: it does not keep epsilon {epsilon:g}{known}", err=True
         )
         context.exit(EXCEEDED)
+
+
+def _log_and_plan(
+    log: Path | None, policy: str | None, columns: tuple[str, ...], reporter: "Reporter"
+) -> "tuple[EventLog | None, Plan | None]":
+    """What an audit is about: the log as the policy reads it, and the plan; None where none is
+    named.
+    """
+    from cloakwork.authoring.sources import policy_source
+    from cloakwork.publishing.opened import opened_under
+
+    made = None if policy is None else policy_source(policy).plan()
+    if log is None:
+        return None, made
+    require_log(log)
+    reporter(f"reading {log}")
+    under = None if made is None else made.policy
+    return opened_under(log, under, column_mapping(columns, log)).log, made
 
 
 @audit.command(short_help="Audit what MECHANISM asks of neighbouring logs.")
@@ -283,24 +335,16 @@ def replay(
     charged. Exit code 5: it is not so. An audit that passes proves nothing. Nothing is released or
     charged; what is printed may come from the raw log: keep it inside.
     """
-    from cloakwork.authoring.sources import policy_source
     from cloakwork.evaluation.one_mechanism import plan_for
     from cloakwork.evaluation.pairs import whole_log_pairs
     from cloakwork.mechanisms.registry import catalogue
-    from cloakwork.publishing.opened import opened_under
     from cloakwork.run.replay import NotCovered, replayed_steps
 
     if mechanism not in catalogue():
         raise click.UsageError(f"there is no mechanism '{mechanism}'")
-    made = None if policy is None else policy_source(policy).plan()
     with progress_of(quiet=quiet or as_json) as reporter:
-        if log is None:
-            source = whole_log_pairs()[0].a
-        else:
-            require_log(log)
-            reporter(f"reading {log}")
-            under = None if made is None else made.policy
-            source = opened_under(log, under, column_mapping(columns, log)).log
+        source, made = _log_and_plan(log, policy, columns, reporter)
+        source = source or whole_log_pairs()[0].a
         plan = made or plan_for(mechanism, source)
         reporter("making a trial release")
         found = replayed_steps(plan, source, mechanism)

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 from pydantic import ValidationError
 
+from cloakwork.accounting.calibrate import largest_delta
 from cloakwork.base.errors import CloakworkError, MechanismError, PlanImpossible
 from cloakwork.base.facts import Facts, Unit
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
@@ -139,9 +140,15 @@ def mechanism_of(name: str | Mechanism[Any]) -> Mechanism[Any]:
     return catalogue()[name]
 
 
-def plan_for(name: str, log: EventLog) -> Plan:
+def plan_for(
+    name: str,
+    log: EventLog,
+    epsilon: float = 1.0,
+    delta: float = 1e-6,
+    options: Mapping[str, Any] | None = None,
+) -> Plan:
     """A plan with the mechanism ``name`` in it, for differential privacy of the control flow where
-    it gives that, else of the whole log, at epsilon 1. For audits: all that is taken as public is
+    it gives that, else of the whole log. For audits: all that is taken as public is
     read off the log.
 
     Raises CloakworkError where no plan takes it.
@@ -165,14 +172,14 @@ def plan_for(name: str, log: EventLog) -> Plan:
         whole = flow | {TIMESTAMP: {"role": "timestamp"}} | attributes
         forms.append((whole, [CONTROL_FLOW, TIMESTAMPS, *attributes]))
     for rules, over in forms:
-        cost = {"epsilon": 1.0, "delta": 1e-6}
+        cost = {"epsilon": epsilon, "delta": min(delta, largest_delta(2 * log.case_count))}
         goal = {"kind": "differential-privacy", **cost, "over": over}
         spec = {
             "unit": "case",
             "attributes": rules | {"*": {"treatment": "drop"}},
             "guarantees": [goal],
             "assume": assume,
-            "mechanisms": {"prefer": [name]},
+            "mechanisms": {"prefer": [name], "parameters": {name: options} if options else {}},
             "budget": {"release": cost},
         }
         header = dict.fromkeys(("name", "owner", "purpose", "dataset"), "audit")

@@ -389,6 +389,24 @@ def whole_log_pairs() -> tuple[Pair, ...]:
     return (Pair(name, with_it, _log_with_values(rest), statistics, observe),)
 
 
+def canary_log(cases: int = 400) -> EventLog:
+    """A made-up log of many variants, some of them frequent, with times and values."""
+    draws = np.random.default_rng(1)
+    lengths = draws.integers(2, LONGEST + 1, 60)
+    variants = [tuple(draws.choice(ALPHABET, length).tolist()) for length in lengths]
+    # The first third of the variants has most cases.
+    chosen = np.minimum(draws.geometric(1 / 20, cases) - 1, len(variants) - 1).tolist()
+    log = _log_of([variants[each] for each in chosen])
+    gaps = draws.exponential(3600e6, len(log.case_of)).astype(np.int64)
+    starts = draws.integers(0, int(500 * _WINDOW.total_seconds()) * 10**6, cases)
+    # From the first event of its case on, and the gaps behind it.
+    gone = np.cumsum(gaps)
+    times = starts[log.case_of] + gone - gone[log.offsets[:-1]][log.case_of]
+    stamps = pl.Series(TIMESTAMP, times + int(_BEGIN.timestamp()) * 10**6).cast(TIME_TYPE)
+    values = pl.Series(VALUE, draws.choice(["common", "rare"], len(times), p=[0.9, 0.1]))
+    return replace(log, events=log.events.with_columns(stamps, values))
+
+
 class _AuditedClaim(NamedTuple):
     """What mechanisms may give, and where it is audited: for which ``goal`` beside its price, under
     which declared ``facts``, on which pairs of logs.

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from cloakwork.base.errors import OutputError
 from cloakwork.base.text import first_fault
+from cloakwork.evaluation.canary_audit import CanaryAudit
 from cloakwork.evaluation.pairs import PairAudit
 from cloakwork.evaluation.risk_figures import Attack, RiskReport
 from cloakwork.report.html import page
@@ -34,6 +35,25 @@ def audit_lines(found: Sequence[PairAudit], width: int) -> Iterator[str]:
             hits = f"{result.hits[0]} against {result.hits[1]} of {result.counted} runs"
             yield f"    {item.statistic}, {result.event}: {hits}"
     yield "  wrong with probability at most 1e-6 over all pairs; passing is no proof"
+
+
+def canary_lines(found: Sequence[CanaryAudit], unseen: str | None, width: int) -> Iterator[str]:
+    """How well each step's noisy answers told canaries; ``unseen``: why none could be told."""
+    for each in found:
+        seen = f"epsilon >= {each.epsilon:.3f}" if each.epsilon > 0 else "nothing seen"
+        verdict = "within" if each.passed else "EXCEEDS"
+        line = (
+            f"{each.canaries} canaries in {each.runs} runs: {seen}, {verdict} the "
+            f"{each.claim:.3g} that it is charged for (delta {each.delta:g}): "
+            f"{each.caught:.1%} of those in the log score high, {each.mistaken:.1%} of others"
+        )
+        if each.mu is not None:
+            line += f"; as Gaussian noise of mu >= {max(0.0, each.mu):.3f}"
+        yield from textwrap.wrap(line, width, initial_indent="  ", subsequent_indent="    ")
+        yield "  each share wrong with probability at most .05; passing is no proof"
+    if unseen is not None:
+        line = f"no canaries: {unseen}"
+        yield from textwrap.wrap(line, width, initial_indent="  ", subsequent_indent="    ")
 
 
 def audit_json(item: PairAudit) -> dict[str, Any]:

@@ -13,7 +13,7 @@ that are sampled are random, and are not compared.
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from inspect import signature
@@ -28,13 +28,14 @@ from cloakwork.base.costs import PrivacyEvent
 from cloakwork.base.errors import CloakworkError
 from cloakwork.base.naming import values_of
 from cloakwork.engines.memory import MemoryEngine, in_memory
-from cloakwork.kernel import Kernel
+from cloakwork.kernel import Descent, Kernel
 from cloakwork.kernel.books import answers_in, part_moved
+from cloakwork.kernel.gradients import CASES_AT_ONCE
 from cloakwork.kernel.growth import Growth
 from cloakwork.kernel.vectors import ONE, Sums, added_up, vectors_of
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog, LogHandle
 from cloakwork.mechanisms.steps import EnrichStep, MeasureStep
-from cloakwork.noise import reproducible
+from cloakwork.noise import Noise, reproducible
 from cloakwork.plan.model import Plan
 from cloakwork.run import steps as run_steps
 from cloakwork.run.release import StepRecord
@@ -58,7 +59,28 @@ class _AllAnswered(BaseException):
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
+class Summing:
+    """What is behind a question: ``find`` gives what adds it up for so many of each case.
+    ``counts``: how many there are; ``rows``: of each case, where it stands among those of the step.
+    """
+
+    find: Callable[[], Callable[[Ints], Sums]]
+    counts: Ints
+    rows: Ints
+
+    def of_all(self) -> Sums:
+        """Of all cases."""
+        return self.find()(self.counts)
+
+    def of_each(self) -> dict[int, Sums]:
+        """Of each case by itself."""
+        add = self.find()
+        each = np.eye(len(self.rows), dtype=np.int64)
+        return {row: add(one) for row, one in zip(self.rows.tolist(), each, strict=True)}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
     """``said``: what is asked, and by which parameters; ``sums``: the exact ones behind the answer,
     None where they are not compared; ``charged``: by what, None where it is free.
     """
@@ -73,32 +95,38 @@ class _Question:
 class Script:
     """A step's questions in their order. ``place``: how many were asked in a replay, None while the
     step is recorded. ``used``: the largest part of a charge by which sums of the replay moved.
+    ``heard``: what each case has in each question, by its row, where that is noted and not
+    judged.
     """
 
-    questions: list[_Question] = field(default_factory=list)
+    questions: list[Question] = field(default_factory=list)
     kernels: list[Kernel] = field(default_factory=list)
     place: int | None = None
     used: float = 0.0
+    heard: list[dict[int, Sums]] | None = None
 
     def ask(
         self,
         said: tuple[object, ...],
         answer: Callable[[], Any],
-        sums: Callable[[], Sums] | None = None,
+        sums: Summing | None = None,
         charged: Callable[[], PrivacyEvent] | None = None,
     ) -> Any:
         """The answer: a new one while the step is recorded, else the recorded one."""
         if self.place is None:
-            found, exact = answer(), sums and sums()
-            self.questions.append(_Question(said, found, exact, charged and charged()))
+            found, exact = answer(), None if sums is None else sums.of_all()
+            self.questions.append(Question(said, found, exact, charged and charged()))
             return found
         if self.place == len(self.questions):
             raise NotCovered(f"it asks once more: {_shown(said)}")
         asked = self.questions[self.place]
         if asked.said != said:
             raise NotCovered(f"it asks {_shown(said)} in place of {_shown(asked.said)}")
-        if sums is not None and asked.sums is not None and asked.charged is not None:
-            self.used = max(self.used, _part_used(asked.charged, asked.sums, sums(), said))
+        if self.heard is not None:
+            self.heard.append({} if sums is None else sums.of_each())
+        elif sums is not None and asked.sums is not None and asked.charged is not None:
+            used = _part_used(asked.charged, asked.sums, sums.of_all(), said)
+            self.used = max(self.used, used)
         self.place += 1
         # Which keys of a sum are read is compared as well.
         left = self.questions[self.place :]
@@ -158,9 +186,10 @@ class _WatchedKernel(_Watched):
     which gives, or gave, the answers.
     """
 
-    def __init__(self, script: Script, real: Any, own: Kernel) -> None:
+    def __init__(self, script: Script, real: Any, own: Kernel, rows: Ints | None = None) -> None:
         super().__init__(script, real)
         self.own = own
+        self.rows = np.arange(len(self._own_measured.counts)) if rows is None else rows
 
     def __getattr__(self, name: str) -> Any:
         return partial(self._asked, name) if name in _QUESTIONS else super().__getattr__(name)
@@ -182,12 +211,15 @@ class _WatchedKernel(_Watched):
         """Whatever it is narrowed by has to follow from answers."""
         real = super().__getattr__("narrowed")(*given, **named)
         own = real if self.script.place is None else self.own.narrowed(*given, **named)
-        return _WatchedKernel(self.script, real, own)
+        told = signature(Kernel.narrowed).bind(None, *given, **named).arguments.get("without", ())
+        left = self._own_measured.cases.among(told) < 0
+        return _WatchedKernel(self.script, real, own, self.rows[left])
 
     def branch(self, *given: Any) -> "_WatchedKernel":
         """The same log, by other books."""
         real = super().__getattr__("branch")(*given)
-        return _WatchedKernel(self.script, real, real if self.script.place is None else self.own)
+        own = real if self.script.place is None else self.own
+        return _WatchedKernel(self.script, real, own, self.rows)
 
     def grow(self, delta: float = 0.0) -> "_WatchedGrowth":
         """Keys that grow level by level."""
@@ -205,10 +237,11 @@ class _WatchedKernel(_Watched):
         """Each step is a question; the sums of the first, second, fourth ... are compared, those of
         everybody.
         """
-        told: list[tuple[Floats, Floats]] = []
+        told: list[tuple[Floats, Floats, Floats]] = []
 
         def heard(before: Floats, mean: Floats) -> Any:
-            told.append((mean, update(before, mean)))
+            steps = mean * (descent.denominator / descent.grid)
+            told.append((mean, update(before, mean), steps))
             return told[-1][1]
 
         is_recorded = self.script.place is None
@@ -219,12 +252,12 @@ class _WatchedKernel(_Watched):
         # The books have one entry for all steps: this is what one is charged by.
         event = descent.event(len(parameters), moved * (2 if self._is_replaced else 1))
         for step in range(descent.times):
-            total = partial(descent.summed, gradient, parameters, cases, counts, step)
+            find = partial(_adding_steps, descent, gradient, parameters, cases, step)
             is_compared = (step + 1) & step == 0
-            mean, after = self.script.ask(
+            mean, after, _ = self.script.ask(
                 ("step", step, *map(_said, (descent, np.asarray(parameters), *published[1:]))),
                 partial(told.__getitem__, step),
-                partial(_numbered, total) if is_compared else None,
+                Summing(find, counts, self.rows) if is_compared else None,
                 lambda: event,
             )
             # An update may remember the one before: it is asked once a step.
@@ -244,16 +277,16 @@ class _WatchedKernel(_Watched):
         clip = by.get("clip", ONE)
         clip = replace(clip, replaced=self._is_replaced)
 
-        def sums() -> Sums:
+        def find() -> Callable[[Ints], Sums]:
             query = by["query"]
             if name == "custom":
-                return _numbered(lambda: query.compute(np.sort(measured.variant_counts)))
-            vectors = vectors_of(measured.cases, query, clip, by.get("labels"))
-            return vectors.sums(measured.counts)
+                return lambda counts: _numbered(query.compute(np.sort(counts[counts > 0])))
+            return vectors_of(measured.cases, query, clip, by.get("labels")).sums
 
         if name == "custom":
             said = (name, by["query"].name, by["query"].size, by["query"].sensitivity, *said[2:])
         ask = partial(getattr(self.real, name), *given, **named)
+        sums = Summing(find, measured.counts, self.rows)
         return self.script.ask(said, ask, None if clip.sampled else sums, self.last_charge)
 
     def last_charge(self) -> PrivacyEvent:
@@ -263,9 +296,18 @@ class _WatchedKernel(_Watched):
         return found
 
 
-def _numbered(numbers: Callable[[], Ints]) -> Sums:
-    found = np.asarray(numbers(), np.int64)
-    return Sums(np.arange(len(found)), found)
+def _numbered(numbers: Ints) -> Sums:
+    return Sums(np.arange(len(numbers)), np.asarray(numbers, np.int64))
+
+
+def _adding_steps(
+    descent: Descent, gradient: Any, parameters: Floats, cases: Any, step: int
+) -> Callable[[Ints], Sums]:
+    """All gradients of a step are found once, in batches as the kernel's."""
+    if len(cases) > CASES_AT_ONCE:
+        return lambda counts: _numbered(descent.summed(gradient, parameters, cases, counts, step))
+    moves = descent.clipped(gradient, parameters, cases, step)
+    return lambda counts: _numbered(moves.summed(counts))
 
 
 class _WatchedGrowth(_Watched):
@@ -281,13 +323,19 @@ class _WatchedGrowth(_Watched):
         if self.growth is not self.real:
             grow()
 
-        def sums() -> Sums:
-            own = self.growth._latest[1]  # type: ignore[index]  # a level was told just now
-            total = np.zeros(int(own.max(initial=0)) + 1, np.int64)
-            np.add.at(total, own[own >= 0], self.growth._counts[own >= 0])
-            return _numbered(lambda: total)
+        def find() -> Callable[[Ints], Sums]:
+            keys, own = self.growth._latest  # type: ignore[misc]  # a level was told just now
+            counted = (own >= 0) & (own <= keys.max(initial=-1))
+
+            def add(counts: Ints) -> Sums:
+                total = np.zeros(int(keys.max(initial=-1)) + 1, np.int64)
+                np.add.at(total, own[counted], counts[counted])
+                return _numbered(total[keys])
+
+            return add
 
         said = ("declared", *map(_said, given), *map(_said, named.items()))
+        sums = Summing(find, self.growth._counts, self.kernel.rows)
         return self.script.ask(said, grow, sums, self.kernel.last_charge)
 
     def occurring(self, *given: Any, **named: Any) -> Any:
@@ -309,7 +357,7 @@ def _watched(script: Script) -> Iterator[None]:
 
     def made(*given: Any, **named: Any) -> _WatchedKernel:
         kernel = Kernel(*given, **named)
-        if script.place is None:
+        if script.place is None or script.heard is not None:
             script.kernels.append(kernel)
         return _WatchedKernel(script, script.kernels[0], kernel)
 
@@ -328,13 +376,13 @@ class ReplayedStep:
     released: LogHandle | None
     script: Script = field(default_factory=Script)
 
-    def record(self) -> None:
+    def record(self, noise: Noise | None = None) -> None:
         """Take the step, and keep what it asks.
 
         Raises NotCovered where it is answered more than its plan lists.
         """
         with _watched(self.script):
-            self._take(self.log)
+            self._take(self.log, noise)
         answered_to = answers_in(self.script.kernels[0].recorded)
         if answered_to > (listed := answers_in(self.step.kind.event)):
             raise NotCovered(f"it has {answered_to:,} answers, and is charged for {listed:,}")
@@ -357,8 +405,20 @@ class ReplayedStep:
             return again.used
         raise NotCovered(f"it asks {again.place} of {len(again.questions)} questions")
 
-    def _take(self, log: EventLog) -> None:
-        noise = reproducible(_SEED)
+    def sums_of(self, cases: EventLog) -> list[dict[int, Sums]]:
+        """What each of other ``cases``, of variants that are all distinct, has in each question,
+        the answers as recorded; by the place of its variant among the sorted ones.
+        """
+        heard: list[dict[int, Sums]] = []
+        again = Script(self.script.questions, [*self.script.kernels], 0, heard=heard)
+        with suppress(_AllAnswered), _watched(again):
+            self._take(cases)
+        seen = again.kernels[-1]._Kernel__measured.cases.variants()  # type: ignore[attr-defined]
+        place = {row: at for at, row in enumerate(sorted(range(len(seen)), key=seen.__getitem__))}
+        return [{place[row]: sums for row, sums in each.items()} for each in heard]
+
+    def _take(self, log: EventLog, noise: Noise | None = None) -> None:
+        noise = noise or reproducible(_SEED)
         seen = self.step.look(log, MemoryEngine(), noise)
         self.step.take(seen, noise, released=self.released)
 
