@@ -251,7 +251,8 @@ def dp(
     unseen = None
     with progress_of(quiet=quiet) as reporter, heard_by(reporter), training:
         source, made = _log_and_plan(log, policy, columns, reporter)
-        if made is None and mechanism in auditable():
+        # What serves a part of a goal alone claims nothing by itself.
+        if made is None and catalogue()[mechanism].gives:
             found = audit_mechanism(
                 mechanism, epsilon=epsilon, delta=delta, runs=runs, options=chosen
             )

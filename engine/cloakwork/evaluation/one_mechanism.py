@@ -286,6 +286,8 @@ def _kind_of_goal(gives: tuple[Gives, ...], rest: Mapping[str, Any]) -> tuple[st
         return "t-closeness", {}
     if "l" in rest:
         return "l-diversity", {}
+    if kinds == {"local-dp"}:
+        return "local-dp", {}
     if "k" in rest or not kinds & _BY_NOISE:
         return "k-anonymity", {}
     if "shift" in rest:

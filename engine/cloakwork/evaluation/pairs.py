@@ -78,6 +78,7 @@ WHOLE_LOG_FACTS: Final = Facts(
     window=Window(start=_BEGIN, end=_BEGIN + 1000 * _WINDOW),
     longest_gap=_GAP,
 )
+LOCAL_FACTS: Final = Facts(domains={VALUE: (0, 1)}, ranges={VALUE: (0.0, 1.0)})
 TIMES_FACTS: Final = Facts(
     window=Window(start=_BEGIN, end=_BEGIN + _WINDOW),
     longest_gap=_GAP,
@@ -177,16 +178,16 @@ def audited_pairs(
     for claim in _AUDITED_CLAIMS:
         if claim.gives not in mechanism.gives:
             continue
-        price = {"epsilon": epsilon} if claim.on_times else {"epsilon": epsilon, "delta": delta}
+        price = {"epsilon": epsilon} | ({"delta": delta} if claim.has_delta else {})
         facts = {key: getattr(claim.facts, key) for key in claim.facts.model_fields_set}
         try:
             prepared = prepare(mechanism, options=options, **price, **claim.goal, **facts)
         except MechanismError as error:
-            if not claim.on_times:
+            if claim.has_delta:
                 raise
             refused.append(error)
             continue
-        on_times |= claim.on_times
+        on_times |= not claim.has_delta
         found += [(pair, prepared, price.get("delta", 0.0)) for pair in claim.pairs(prepared)]
     # Options that only one of the two claims on times knows are no fault.
     if refused and not (on_times and options):
@@ -407,6 +408,24 @@ def canary_log(cases: int = 400) -> EventLog:
     return replace(log, events=log.events.with_columns(stamps, values))
 
 
+def local_pairs() -> tuple[Pair, ...]:
+    """A value at one end of its range, or at the other: each value of a log is randomised by
+    itself.
+    """
+    log = _log_of([("a",)] * COPIES)
+    most, least = (
+        replace(log, events=log.events.with_columns(pl.Series(VALUE, [value] * COPIES)))
+        for value in (1.0, 0.0)
+    )
+
+    def observe(released: EventLog) -> Floats:
+        return released.events[VALUE].cast(pl.Float64).to_numpy()[:, None]
+
+    statistics = (Statistic("values at the upper end", HalfLine(1, upper=True)),)
+    name = "a value at one end of its range, or at the other"
+    return (Pair(name, most, least, statistics, observe),)
+
+
 class _AuditedClaim(NamedTuple):
     """What mechanisms may give, and where it is audited: for which ``goal`` beside its price, under
     which declared ``facts``, on which pairs of logs.
@@ -416,7 +435,7 @@ class _AuditedClaim(NamedTuple):
     goal: Mapping[str, Any]
     facts: Facts
     pairs: Callable[[Prepared], tuple[Pair, ...]]
-    on_times: bool = False
+    has_delta: bool = True
 
 
 _AUDITED_CLAIMS: Final = (
@@ -434,18 +453,25 @@ _AUDITED_CLAIMS: Final = (
         pairs=lambda _: whole_log_pairs(),
     ),
     _AuditedClaim(
+        gives=Gives("local-dp"),
+        goal={"over": (VALUE,)},
+        facts=LOCAL_FACTS,
+        pairs=lambda _: local_pairs(),
+        has_delta=False,
+    ),
+    _AuditedClaim(
         gives=Gives("metric-privacy", TIMESTAMPS),
         goal={"shift": SHIFT},
         facts=TIMES_FACTS,
         pairs=lambda _: metric_pairs(),
-        on_times=True,
+        has_delta=False,
     ),
     _AuditedClaim(
         gives=Gives("differential-privacy", TIMESTAMPS),
         goal={},
         facts=TIMES_FACTS,
         pairs=lambda _: bounded_pairs(),
-        on_times=True,
+        has_delta=False,
     ),
 )
 

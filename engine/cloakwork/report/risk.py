@@ -34,7 +34,8 @@ def audit_lines(found: Sequence[PairAudit], width: int) -> Iterator[str]:
         if bound > 0:
             hits = f"{result.hits[0]} against {result.hits[1]} of {result.counted} runs"
             yield f"    {item.statistic}, {result.event}: {hits}"
-    yield "  wrong with probability at most 1e-6 over all pairs; passing is no proof"
+    if found:
+        yield "  wrong with probability at most 1e-6 over all pairs; passing is no proof"
 
 
 def canary_lines(found: Sequence[CanaryAudit], unseen: str | None, width: int) -> Iterator[str]:
