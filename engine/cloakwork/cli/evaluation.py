@@ -31,10 +31,10 @@ from cloakwork.cli.options import (
 from cloakwork.report.screen import columns as screen_columns
 
 if TYPE_CHECKING:
+    from cloakwork.api import EventLog
     from cloakwork.base.progress import Reporter
     from cloakwork.evaluation.canary_audit import CanaryAudit
     from cloakwork.evaluation.pairs import PairAudit
-    from cloakwork.log.eventlog import EventLog
     from cloakwork.plan.model import Plan
 
 EXCEEDED: Final = 5

@@ -145,6 +145,14 @@ def part_moved(event: PrivacyEvent, moved: Floats) -> float:
     return 0.0
 
 
+def noise_in(
+    event: PrivacyEvent,
+) -> DiscreteGaussian | DiscreteLaplace | TruncatedGeometric | None:
+    """The noise of one answer's event; None of samples, and of what has none."""
+    noises = (DiscreteGaussian, DiscreteLaplace, TruncatedGeometric)
+    return next((leaf for leaf, _ in leaves_of(event) if isinstance(leaf, noises)), None)
+
+
 def answers_in(event: PrivacyEvent) -> int:
     """How many answers an event lists."""
     return sum(times for _, times in leaves_of(event))

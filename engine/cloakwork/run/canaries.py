@@ -13,17 +13,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from cloakwork.accounting.leaf_events import leaves_of
 from cloakwork.base.arrays import Bools, Floats, Ints
-from cloakwork.base.costs import (
-    DiscreteGaussian,
-    DiscreteLaplace,
-    PrivacyEvent,
-    TruncatedGeometric,
-)
+from cloakwork.base.costs import DiscreteGaussian, PrivacyEvent
 from cloakwork.base.errors import CloakworkError
 from cloakwork.base.progress import say
 from cloakwork.kernel import NoisySums, Selected
+from cloakwork.kernel.books import noise_in
 from cloakwork.kernel.growth import Level
 from cloakwork.kernel.vectors import Sums, key_of
 from cloakwork.log.variants import variants_of
@@ -128,14 +123,11 @@ def _told_by(question: Question) -> _Told | None:
     """None where it is no noisy sum."""
     if question.sums is None or question.charged is None:
         return None
-    noise = leaves_of(question.charged)[0][0]
-    is_gaussian = isinstance(noise, DiscreteGaussian)
-    if isinstance(noise, DiscreteGaussian):
-        scale = noise.sigma
-    elif isinstance(noise, DiscreteLaplace | TruncatedGeometric):
-        scale = noise.scale
-    else:
+    noise = noise_in(question.charged)
+    if noise is None:
         return None
+    is_gaussian = isinstance(noise, DiscreteGaussian)
+    scale = noise.sigma if isinstance(noise, DiscreteGaussian) else noise.scale
     noisy, at = _numbers(question.answer)
     exact = at(question.sums)
     if np.shape(noisy) != exact.shape:
