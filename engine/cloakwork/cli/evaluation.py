@@ -31,7 +31,7 @@ from cloakwork.cli.options import (
 from cloakwork.report.screen import columns as screen_columns
 
 if TYPE_CHECKING:
-    from cloakwork.api import EventLog
+    from cloakwork import EventLog
     from cloakwork.base.progress import Reporter
     from cloakwork.evaluation.canary_audit import CanaryAudit
     from cloakwork.evaluation.pairs import PairAudit
