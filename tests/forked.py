@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
+import failing
 from conftest import ROOT, Said
 
 SERVER = """
@@ -72,7 +73,7 @@ class Forks:
         path = os.pathsep.join([str(ROOT / "engine"), os.environ.get("PYTHONPATH", "")])
         self._process = subprocess.Popen(
             [sys.executable, "-c", SERVER, *warm, "--quiet", "--no-preview"],
-            env=os.environ | {"PYTHONPATH": path},
+            env=os.environ | {"PYTHONPATH": path} | failing.library(folder),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -84,7 +85,9 @@ class Forks:
         """
         self._count += 1
         out, err = self._folder / f"out{self._count}", err or self._folder / f"err{self._count}"
-        home = {"CLOAKWORK_HOME": os.environ["CLOAKWORK_HOME"]}
+        home = {
+            name: os.environ[name] for name in ("CLOAKWORK_HOME", "TMPDIR") if name in os.environ
+        }
         asked = {"words": [str(word) for word in words], "out": str(out), "err": str(err)}
         return Fork(self, self.ask(asked | {"first": first, "environment": home}), out, err)
 

@@ -140,7 +140,8 @@ def read_plan(path: Path) -> Plan:
             is_same = False
         if not is_same:
             raise PlanMoved(
-                f"{path}: the policy {made_from} has changed since this plan was made; plan again"
+                f"{path}: the policy {made_from} has changed since this plan was made, or cannot "
+                "be read; plan again"
             )
     # The file is not believed: what follows from its policy is derived again.
     try:

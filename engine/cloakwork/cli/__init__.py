@@ -12,12 +12,14 @@ import click
 from click.exceptions import NoArgsIsHelpError
 
 from cloakwork.base.errors import CloakworkError
+from cloakwork.base.interrupts import interrupted, note_signals
 from cloakwork.cli.examples import epilog
 from cloakwork.report.failures import asks_for_json, error_document, notes_of
 from cloakwork.report.screen import switch_colours_off
 
 INTERRUPTED: Final = 130
 DEBUG: Final = "CLOAKWORK_DEBUG"
+ROOM: Final = "'cloakwork apply --engine local' takes a log in batches, and less of it"
 
 
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
@@ -136,15 +138,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else [*arguments]
     if arguments is None:
         # What is ended from outside cleans up behind it, as after Ctrl-C.
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        note_signals(signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     try:
         # click is asked to raise, so that all errors are worded in one place.
         code = cloakwork_command.main(args=given, prog_name="cloakwork", standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:
         return _reader_left()
-    except Exception as error:
-        if isinstance(error, click.Abort) and arguments is None:
+    except (Exception, KeyboardInterrupt) as error:
+        if interrupted():
             # On the way out a second Ctrl-C has nothing left to stop.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         return _failed(error, as_json=asks_for_json(given))
@@ -157,7 +159,7 @@ def _reader_left() -> int:
     return 1
 
 
-def _failed(error: Exception, *, as_json: bool) -> int:
+def _failed(error: BaseException, *, as_json: bool) -> int:
     """Say what went wrong, and return the exit code."""
     kind, code, words = _error_kind(error)
     # What stays of the work is noted on the error; Ctrl-C reaches us as Abort, noted on its cause.
@@ -183,13 +185,13 @@ def _failed(error: Exception, *, as_json: bool) -> int:
     return code
 
 
-def _error_kind(error: Exception) -> tuple[str, int, str]:
+def _error_kind(error: BaseException) -> tuple[str, int, str]:
     """What kind of error it is, its exit code, and its message."""
+    # Ctrl-C becomes another error in the middle of an import; click makes an Abort of it, and of
+    # input that ends at a question; its cause tells.
+    if interrupted() or KeyboardInterrupt in (type(error), type(error.__cause__)):
+        return "Interrupted", INTERRUPTED, "cloakwork: interrupted"
     if isinstance(error, click.Abort):
-        # click makes an Abort of Ctrl-C, and of input that ends at a question; its cause tells.
-        by_key = isinstance(error.__cause__, KeyboardInterrupt)
-        if by_key:
-            return "Interrupted", INTERRUPTED, "cloakwork: interrupted"
         return "Interrupted", 1, "cloakwork: aborted"
     if isinstance(error, click.UsageError):
         return "UsageError", error.exit_code, error.format_message()
@@ -197,6 +199,8 @@ def _error_kind(error: Exception) -> tuple[str, int, str]:
         return type(error).__name__, error.exit_code, error.format_message()
     if isinstance(error, CloakworkError):
         return type(error).__name__, error.exit_code, str(error) or type(error).__name__
+    if isinstance(error, MemoryError):
+        return "MemoryError", 1, f"cloakwork: memory ran out; {ROOM}"
     if isinstance(error, OSError):
         where = "cloakwork: cannot read or write: "
         if error.filename is not None:

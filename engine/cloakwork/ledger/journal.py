@@ -262,7 +262,10 @@ def make_sqlite_file(draft: Path) -> "Engine":
 def read_entries(connection: "Connection") -> tuple[Entry, ...]:
     """Every entry, oldest first."""
     table = tables().entries
-    rows = connection.execute(table.select().order_by(table.c.seq))
+    rows = connection.execute(table.select().order_by(table.c.seq)).all()
+    # SQLite keeps to no type where the file is damaged.
+    if any(not isinstance(field, str) for row in rows for field in row[1:]):
+        raise sqlite3.DatabaseError("an entry of it is damaged; restore it from a copy")
     return tuple(Entry(*row) for row in rows)
 
 
@@ -536,7 +539,7 @@ class Journal:
             return False
         layouts = list[str]()
         if versions.name in names:
-            layouts += connection.execute(versions.select()).scalars()
+            layouts += map(str, connection.execute(versions.select()).scalars())
         found = ", ".join(layouts) or "none"
         if found != LAYOUT:
             reason = f"has the layout {found}, and this version of Cloakwork knows {LAYOUT} alone"
@@ -563,7 +566,7 @@ class Journal:
             to_install = "psycopg[binary]" if package == _DRIVER else package
             reason = f"needs the package {package}, which cannot be loaded"
             raise LedgerError(self.name, f"{reason}; pip install '{to_install}'") from error
-        except (SQLAlchemyError, sqlite3.Error, OSError) as error:
+        except (SQLAlchemyError, sqlite3.Error, OSError, UnicodeDecodeError) as error:
             raise LedgerError(self.name, _one_line(error)) from error
 
 

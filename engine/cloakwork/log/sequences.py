@@ -123,6 +123,13 @@ class EditDistances:
         """The distance of each source to each target: int64, shape (sources, targets)."""
         from rapidfuzz import process
 
+        # A text of a million symbols is compared with itself for half a minute.
+        if max(map(len, self._texts[sources]), default=0) > MOST_EVENTS:
+            found = np.zeros((len(sources), len(targets)), np.int64)
+            of_source, of_target = np.nonzero(sources[:, None] != targets)
+            others = self.pairs(sources[of_source], targets[of_target])
+            found[of_source, of_target] = others
+            return found
         distances = process.cdist(
             self._texts[sources],
             self._texts[targets],

@@ -16,6 +16,7 @@ from typing import Final
 
 from cloakwork.base.errors import LedgerError, OutputError, VerificationFailed
 from cloakwork.base.files import lock_folder, lock_if_abandoned, new_file
+from cloakwork.base.interrupts import stop_if_interrupted
 from cloakwork.base.notebook_html import listing, paragraph, shown, table
 from cloakwork.base.progress import Reporter, silent
 from cloakwork.engines.base import part_bounds
@@ -47,7 +48,7 @@ from cloakwork.publishing.statement import (
 )
 from cloakwork.publishing.verify import Verification
 from cloakwork.run.release import Release
-from cloakwork.run.run import failed
+from cloakwork.run.run import recording_failure
 
 _DRAFT: Final = ".cloakwork-draft"
 _WRITTEN: Final = ".written"
@@ -143,15 +144,11 @@ def publish(
     or the key is none; then nothing is left behind, and the entry says that it failed. Leftovers of
     killed processes on this host are removed.
     """
-    try:
+    with recording_failure(release.reservation):
         check_destination(out)
         key = signing_key if isinstance(signing_key, SigningKey) else find_signing_key(signing_key)
         with _output_errors(out):
             published = _write_folder(release, out, key, reporter, internal)
-    except BaseException as error:
-        if release.reservation is not None:
-            failed(release.reservation, error)
-        raise
     _commit_entry(release, published)
     return published
 
@@ -194,6 +191,7 @@ def _write_folder(
         for path in (*sorted(draft.rglob("*"), reverse=True), draft):
             _sync_to_disk(path)
         digest = file_digest(draft / STATEMENT_FILE)
+        stop_if_interrupted()
         if release.reservation is not None:
             release.reservation.intend(target, digest)
         draft.rename(target)

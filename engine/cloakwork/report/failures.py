@@ -44,7 +44,7 @@ def noting_remains(ledger: "Ledger", out: Path) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if isinstance(error, KeyboardInterrupt):
+        if isinstance(error, KeyboardInterrupt | MemoryError):
             made = (out / "statement.json").exists() or (not there and out.is_file())
             error.add_note(STANDS if made else NOTHING)
         # What no currency bounds is listed in the ledger, and costs nothing.

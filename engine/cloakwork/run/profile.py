@@ -25,7 +25,7 @@ from cloakwork.run.prepare import (
     under_standard_names,
     with_one_unit_a_case,
 )
-from cloakwork.run.run import failed
+from cloakwork.run.run import recording_failure
 
 
 def measure(
@@ -72,7 +72,7 @@ def measure(
         sample=case_id_sample(prepared, engine, ledger) if noise.private else None,
     )
     reservation = ledger.reserve(request)
-    try:
+    with recording_failure(reservation):
         # Bounded as a release bounds it: the parameters charge for that.
         own, _ = own_cases(prepared, facts, reservation, engine)
         bounds = BoundParams(
@@ -87,9 +87,6 @@ def measure(
             noise.stream(),
         )
         figures = figures_of(params, engine.rewrite(own, cut), noise)
-    except BaseException as error:
-        failed(reservation, error)
-        raise
     reservation.commit()
     return Profile(
         engine=version_of("cloakwork"),

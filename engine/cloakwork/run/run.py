@@ -18,6 +18,7 @@ from cloakwork.base.errors import (
     MechanismError,
     PlanUnsound,
 )
+from cloakwork.base.interrupts import stop_if_interrupted
 from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.base.naming import without
 from cloakwork.base.progress import Reporter, heard_by, silent
@@ -81,6 +82,7 @@ class Stopwatch:
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Add the time of the block to ``name``."""
+        stop_if_interrupted()
         begun = perf_counter()
         try:
             yield
@@ -180,31 +182,39 @@ class Run:
                     require=entry.require,
                 )
             )
+        # From here on an error leaves the cost spent.
+        with recording_failure(reservation):
+            proved = replace(self, plan=plan)
+            return proved._made(prepared, reservation, entry, figures_in(opened.seen))
+
+    def _made(
+        self,
+        prepared: LogHandle,
+        reservation: Reservation | None,
+        entry: EntryDetails,
+        source: Mapping[str, JsonValue],
+    ) -> Release:
+        """The release, once it is paid for."""
+        plan = self.plan
         not_compared: tuple[str, ...] = ()
         if reservation is not None and not reservation.was_compared:
             not_compared = (NOT_COMPARED,)
-        try:
-            prepared, of_window = own_cases(
-                prepared,
-                plan.facts,
-                reservation,
+        prepared, of_window = own_cases(
+            prepared,
+            plan.facts,
+            reservation,
+            self.engine,
+        )
+        result, records = self.steps(prepared)
+        with self.watch.stage("finish"):
+            result = finished(
+                result,
+                plan,
                 self.engine,
+                self.noise,
             )
-            # From here on an error leaves the cost spent.
-            result, records = self.steps(prepared)
-            with self.watch.stage("finish"):
-                result = finished(
-                    result,
-                    plan,
-                    self.engine,
-                    self.noise,
-                )
-            with self.watch.stage("checks"):
-                verdicts = tuple(_verdict(claim, result, plan) for claim in plan.claims)
-        except BaseException as error:
-            if reservation is not None:
-                failed(reservation, error)
-            raise
+        with self.watch.stage("checks"):
+            verdicts = tuple(_verdict(claim, result, plan) for claim in plan.claims)
         # What only steps and checks needed goes before anybody sees it.
         released = result.with_columns_of(partial(without_hidden, plan=plan))
         seen = (note for each in self.observers for note in each.notes(prepared))
@@ -214,7 +224,7 @@ class Run:
             verdicts=verdicts,
             release_id=reservation.id if reservation else NOT_PRIVATE,
             internal=Internal(
-                source=figures_in(opened.seen),
+                source=source,
                 steps=records,
                 stages=self.watch.seconds,
                 notes=(*entry.notes, *prepared.notes, *of_window, *seen, *not_compared),
@@ -329,16 +339,22 @@ class Run:
         )
 
 
-def failed(reservation: Reservation, error: BaseException) -> None:
-    """Record that a release came to nothing; its cost stays spent. The reason is the kind of error,
-    never its text.
+@contextmanager
+def recording_failure(reservation: Reservation | None) -> Iterator[None]:
+    """Record that a release came to nothing, where an error ends the block; its cost stays spent.
+    The reason is the kind of error, never its text.
     """
     try:
-        reservation.fail(type(error).__name__)
-    except LedgerError as unrecorded:
-        # The entry stays open, as after a crash: as much is spent, and ``ledger reconcile`` closes
-        # it.
-        error.add_note(f"the ledger does not know yet: {unrecorded}")
+        yield
+    except BaseException as error:
+        try:
+            if reservation is not None:
+                reservation.fail(type(error).__name__)
+        except LedgerError as unrecorded:
+            # The entry stays open, as after a crash: as much is spent, and ``ledger reconcile``
+            # closes it.
+            error.add_note(f"the ledger does not know yet: {unrecorded}")
+        raise
 
 
 def granted(

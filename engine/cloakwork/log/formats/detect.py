@@ -13,6 +13,7 @@ import polars as pl
 from cloakwork.base.errors import MissingExtra, UnsaidInput
 from cloakwork.base.naming import values_of
 from cloakwork.base.text import shown
+from cloakwork.log.formats.apart import any_zone, parquet_rows
 from cloakwork.log.formats.csv import read_header, read_table
 from cloakwork.log.formats.csv_records import SEPARATORS, CsvBlocks
 from cloakwork.log.formats.guess_columns import OpenAnswer, guess_columns
@@ -77,7 +78,11 @@ def _examined(file: Path, stated: InputOptions) -> DetectedInput:
             return _examined_objects(file, stated)
         case "parquet":
             try:
-                table = pl.read_parquet(file, n_rows=_FIRST_ROWS)
+                with any_zone():
+                    places = range(len(pl.read_parquet_schema(file)))
+                    height = pl.scan_parquet(file).select(pl.len()).collect().item()
+                first_rows = parquet_rows(file, places, min(height, _FIRST_ROWS), _FIRST_ROWS)
+                table = next(first_rows, pl.DataFrame())
             except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError):
                 return DetectedInput(stated)  # what is wrong with it, its reader says
             return _examined_table(table.columns, table, stated, {}, [])

@@ -113,12 +113,16 @@ def from_json(path: Path, limits: Limits) -> ObjectLog:
         raise empty_file(path)
     try:
         # Numbers stay the characters that they are.
+        text = data.decode(json.detect_encoding(data))
         content = json.loads(
-            data,
+            text,
             parse_int=str,
             parse_float=str,
             parse_constant=_refuse_constant,
         )
+        # JSON can spell half of a character, which is no text.
+        if "\\ud" in text.lower():
+            json.dumps(content, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise LogError(
             path,
