@@ -2,8 +2,8 @@
 an fsync, a rename, an unlink, a commit, whoever makes the call (Python, SQLite, polars).
 
 A library written in C (``failing.c``) stands before the system's calls in a process that was
-started with it, and does nothing until it is asked to. ``MemoryError`` is raised where Python opens,
-renames, removes or locks such a file, where SQL runs, and where polars collects or writes.
+started with it, and does nothing until it is asked to. ``MemoryError`` is raised where Python
+opens, renames, removes or locks such a file, where SQL runs, and where polars collects or writes.
 """
 
 import ctypes

@@ -138,7 +138,7 @@ def check_applied(attempt: Attempt) -> None:
     assert len(records) <= 2 and records[0].state == "committed", told
     words = APPLY.replace("/out", "/again").format(attempt.folder).split()
     assert main(words) == 0, told
-    reconciled = "ledger reconcile {0} --ledger {0}/ledger.db".format(attempt.folder)
+    reconciled = f"ledger reconcile {attempt.folder} --ledger {attempt.folder}/ledger.db"
     assert main(reconciled.split()) == 0, told
     assert len(ledger.history()) == len(records) + 1, told
     assert {record.state for record in ledger.history()} <= {"committed", "failed"}, told

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from cloakwork.base import files
 from cloakwork.base.files import Lock, lock_if_abandoned
-from cloakwork.engines import workspace
 from cloakwork.engines.partition import partition
 from cloakwork.engines.workspace import Workspace, work_home, writing_to
 from cloakwork.errors import OutputError
@@ -70,8 +70,8 @@ def test_a_folder_of_somebody_else_keeps_none_of_ours(
         return really(folder)
 
     theirs = next(folder for folder in tmp_path.iterdir() if folder in left)
-    monkeypatch.setattr(workspace, "lock_if_abandoned", lock)
-    assert workspace.remove_abandoned(tmp_path) == 3
+    monkeypatch.setattr(files, "lock_if_abandoned", lock)
+    assert files.remove_abandoned(tmp_path, "work") == 3
     assert theirs.exists()
 
 

@@ -160,7 +160,7 @@ def test_a_parent_that_may_not_be_written_to_is_refused(
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("tempfile.mkdtemp", refuse)  # root may write everywhere
+    monkeypatch.setattr("cloakwork.base.files.lock_folder", refuse)  # root may write everywhere
 
     with pytest.raises(OutputError, match="nothing can be written"):
         check_destination(tmp_path / "out")
@@ -208,7 +208,7 @@ def test_a_disk_that_fills_while_the_log_is_written_is_one_line(
 
 
 def test_leftovers_of_dead_processes_go_and_others_stay(tmp_path: Path, key: SigningKey) -> None:
-    living = lock_folder(tmp_path, PREFIX)
+    living = lock_folder(tmp_path, ".cloakwork-draft")
     # A process id proves nothing: it may be in use again by another process.
     gone = tmp_path / f"{PREFIX}{os.getpid()}-ab"
     kept = [

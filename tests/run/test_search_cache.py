@@ -443,7 +443,7 @@ def test_a_folder_that_cannot_be_used_stops_nothing(
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("cloakwork.base.files.tempfile.mkstemp", full)
+    monkeypatch.setattr("cloakwork.base.files.lock_folder", full)
     assert "search" not in decided(searches)
     assert "search" not in decided(searches)
     monkeypatch.setenv("CLOAKWORK_HOME", str(own_home / "elsewhere"))

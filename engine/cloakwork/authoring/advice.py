@@ -29,6 +29,7 @@ from cloakwork.log.eventlog import (
     CASE_PREFIX,
     TIMESTAMP,
     EventLog,
+    read_alike,
     rows_left_out,
 )
 from cloakwork.log.formats.detect import detect_input
@@ -54,6 +55,7 @@ def lint_log(policy: Policy, log: EventLog) -> tuple[Advice, ...]:
     """What a careful reader would ask who has seen ``log``; internal, as it comes from the log."""
     return (
         *named_advice("rows-left-out", (Advice(("spec",), each) for each in rows_left_out(log))),
+        *named_advice("names-read-alike", _alike(policy, log)),
         *named_advice("attribute-not-in-log", _missing(policy, log)),
         *named_advice("activity-not-in-log", _unknown_activities(policy, log)),
         *named_advice("employees-in-more-cases", _busy_employees(policy, log)),
@@ -61,6 +63,13 @@ def lint_log(policy: Policy, log: EventLog) -> tuple[Advice, ...]:
         *named_advice("glob-releases-attribute", _not_named(policy, log)),
         *named_advice("revealing-attribute", _revealing(policy, log)),
     )
+
+
+def _alike(policy: Policy, log: EventLog) -> Iterator[Advice]:
+    """A person spelt in two ways is protected, and pays, as two."""
+    for name in dict.fromkeys((CASE_ID, policy.spec.unit.attribute or CASE_ID)):
+        for says in (*read_alike(log.cases, name), *read_alike(log.events, name)):
+            yield Advice(("spec",), says)
 
 
 def _missing(policy: Policy, log: EventLog) -> Iterator[Advice]:

@@ -33,7 +33,7 @@ from cloakwork.base.globs import is_glob
 from cloakwork.base.progress import Reporter
 from cloakwork.base.quantities import parse_duration
 from cloakwork.base.text import shown, words_of
-from cloakwork.log.eventlog import TIMESTAMP, EventLog, rows_left_out
+from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog, read_alike, rows_left_out
 from cloakwork.log.formats.detect import DetectedInput
 from cloakwork.log.formats.options import ROLES, InputOptions
 from cloakwork.plan.policies import parse_policy
@@ -286,6 +286,8 @@ class Suggestion:
 def _notes_on(found: Suggestion) -> Iterator[str]:
     if found.log is not None:
         yield from rows_left_out(found.log)
+        for name in (CASE_ID, *found.persons):
+            yield from read_alike(found.log.cases, name)
     if found.header.purpose == NO_PURPOSE:
         yield "metadata.purpose is not stated; --purpose says what the release is for"
     if found.header.owner == NO_OWNER:

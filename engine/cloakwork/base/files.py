@@ -4,17 +4,21 @@ process that holds them, and new files, whole or not at all and never over anoth
 
 import fcntl
 import os
+import re
 import secrets
 import shutil
 import stat
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from socket import gethostname
+from typing import Final
 
 from cloakwork.base.errors import OutputError
+
+_DRAFT: Final = ".cloakwork-file"
 
 
 def home() -> Path:
@@ -64,16 +68,9 @@ def secret_made_once(
     try:
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            # mkstemp gives the mode 0600 from the start.
-            handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(make())
-                # A link replaces no file: of several processes the first one wins.
-                with suppress(FileExistsError):
-                    os.link(draft, path)
-            finally:
-                Path(draft).unlink()
+            # A link replaces no file: of several processes the first one wins.
+            with suppress(FileExistsError), _private_draft(path, make()) as draft:
+                os.link(draft, path)
     except OSError as error:
         raise OutputError(
             f"{path}: the secret cannot be kept there ({error.strerror}); set CLOAKWORK_HOME"
@@ -88,19 +85,19 @@ def replace_file(path: Path, content: bytes) -> None:
     """Write ``path``, readable by its owner only, whole or not at all, whoever does the same.
     Raises OSError.
     """
-    # mkstemp gives the mode 0600 from the start; replacing a file is one step for its readers.
-    handle, draft = tempfile.mkstemp(
-        dir=path.parent,
-        prefix=f".{path.name}.",
-        suffix=path.suffix,
-    )
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        Path(draft).replace(path)
-    except OSError:
-        Path(draft).unlink(missing_ok=True)
-        raise
+    # Replacing a file is one step for its readers.
+    with _private_draft(path, content) as draft:
+        draft.replace(path)
+
+
+@contextmanager
+def _private_draft(path: Path, content: bytes) -> Iterator[Path]:
+    """What is to become ``path``, for its owner only. Raises OSError."""
+    with draft_folder(path.parent, _DRAFT) as folder:
+        draft = folder / "private"
+        draft.touch(0o600)
+        draft.write_bytes(content)
+        yield draft
 
 
 def private_secret(path: Path) -> bytes:
@@ -160,17 +157,52 @@ def lock_file(path: Path) -> Lock:
 
 
 def lock_folder(parent: Path, prefix: str) -> Lock:
-    """Make a folder in ``parent`` and lock it; its name is ``prefix``, the number of this process
-    and one of its own. Raises OSError.
+    """Make a folder in ``parent`` and lock it; its name is ``prefix``, this host, the number of
+    this process and one of its own. Raises OSError.
     """
     # Again where somebody took the folder away before it was locked.
     while True:
-        path = parent / f"{prefix}{os.getpid()}-{secrets.token_hex(4)}"
+        path = parent / f"{prefix}-{gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         path.mkdir()
         with suppress(FileNotFoundError):
             lock = _locked(path, os.O_RDONLY, wait=True)
             if lock is not None:
                 return lock
+
+
+def remove_abandoned(parent: Path, prefix: str) -> int:
+    """Remove the folders of ``lock_folder`` whose process on this host is dead; how many there
+    were. Raises OSError.
+    """
+    # Whole names: a host called "node" leaves those of "node-2" alone.
+    own_names = re.compile(rf"{re.escape(f'{prefix}-{gethostname()}')}-\d+-[0-9a-f]+")
+    removed = 0
+    for folder in list(parent.iterdir()):
+        if not own_names.fullmatch(folder.name) or folder.is_symlink() or not folder.is_dir():
+            continue
+        try:
+            lock = lock_if_abandoned(folder)
+        except OSError:  # of another user
+            continue
+        if lock is not None:
+            lock.remove_folder()
+            removed += not folder.exists()
+    return removed
+
+
+@contextmanager
+def draft_folder(parent: Path, prefix: str) -> Iterator[Path]:
+    """A hidden folder in ``parent`` that is gone afterwards, unless it was renamed; after a kill,
+    when the next one is made. Raises OSError.
+    """
+    # There are parents that may be written to and not listed.
+    with suppress(OSError):
+        remove_abandoned(parent, prefix)
+    lock = lock_folder(parent, prefix)
+    try:
+        yield lock.path
+    finally:
+        lock.remove_folder()
 
 
 def lock_if_abandoned(path: Path) -> Lock | None:
@@ -225,18 +257,16 @@ def new_file(out: Path) -> Iterator[Path]:
     Raises OutputError where ``out`` exists or cannot be written; then, as after any error of the
     block, there is no file.
     """
-    # Written beside, so that the name appears at once.
-    draft = out.with_name(f".{out.name}.{secrets.token_hex(4)}")
     try:
-        yield draft
-        # A link, for to rename would replace a file that came up meanwhile.
-        os.link(draft, out)
+        # Written beside, so that the name appears at once.
+        with draft_folder(out.parent, _DRAFT) as folder:
+            draft = folder / "new"
+            yield draft
+            # A link, for to rename would replace a file that came up meanwhile.
+            os.link(draft, out)
     except FileExistsError:
         raise OutputError(
             f"{out}: exists already, and nothing is overwritten; name a new file"
         ) from None
     except OSError as error:
         raise OutputError(f"{out}: cannot be written ({error.strerror or error})") from error
-    finally:
-        with suppress(FileNotFoundError):
-            draft.unlink()

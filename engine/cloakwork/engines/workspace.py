@@ -3,9 +3,7 @@ process was killed, at the next start.
 """
 
 import os
-import re
 import secrets
-import socket
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,12 +11,12 @@ from pathlib import Path
 from typing import Final
 
 from cloakwork.base.errors import OutputError
-from cloakwork.base.files import data_home, lock_folder, lock_if_abandoned
+from cloakwork.base.files import data_home, lock_folder, remove_abandoned
 
 WORK_FOLDER: Final = "CLOAKWORK_WORK"
 """The environment's name for where such folders are made."""
 
-_PREFIX: Final = "work-"
+_PREFIX: Final = "work"
 
 
 def work_home() -> Path:
@@ -46,8 +44,8 @@ class Workspace:
         home = work_home() if parent is None else parent
         try:
             home.mkdir(parents=True, exist_ok=True, mode=0o700)
-            remove_abandoned(home)
-            lock = lock_folder(home, _host_prefix())
+            remove_abandoned(home, _PREFIX)
+            lock = lock_folder(home, _PREFIX)
             lock.path.chmod(0o700)
         except OSError as error:
             raise OutputError(
@@ -83,27 +81,3 @@ def writing_to(path: Path) -> Iterator[None]:
             f"{home}: batches of the log cannot be written there ({reason}); make room, "
             f"or set {WORK_FOLDER} to a folder on a larger disk"
         ) from error
-
-
-def remove_abandoned(home: Path) -> int:
-    """Remove the folders in ``home`` whose process on this host is dead; how many there were.
-    Raises OSError.
-    """
-    removed = 0
-    # Whole names: a host called "node" leaves those of "node-2" alone.
-    own_names = re.compile(rf"{re.escape(_host_prefix())}\d+-[0-9a-f]+")
-    for folder in list(home.iterdir()):
-        if not own_names.fullmatch(folder.name) or folder.is_symlink() or not folder.is_dir():
-            continue
-        try:
-            lock = lock_if_abandoned(folder)
-        except OSError:  # of another user
-            continue
-        if lock is not None:
-            lock.remove_folder()
-            removed += not folder.exists()
-    return removed
-
-
-def _host_prefix() -> str:
-    return f"{_PREFIX}{socket.gethostname()}-"

@@ -6,14 +6,12 @@ kept apart. Restoring adds what the ledger lacks, and never takes an entry away:
 was spent.
 """
 
-import os
-import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from cloakwork.base.errors import LedgerError, OutputError
-from cloakwork.base.files import require_new
+from cloakwork.base.errors import LedgerError
+from cloakwork.base.files import new_file, require_new
 from cloakwork.ledger.journal import (
     Entry,
     Journal,
@@ -54,18 +52,15 @@ def back_up(ledger: Ledger | str | None, out: Path) -> LedgerCopy:
     held = _read_whole(book.journal)
     if held is None:
         raise LedgerError(book.url, "does not exist yet: there is nothing to back up")
-    try:
-        # The file stands whole or not at all.
-        with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.new-") as folder:
-            draft = Path(folder) / out.name
-            with make_sqlite_file(draft).connect() as connection, connection.begin():
-                connection.exec_driver_sql("BEGIN")
-                _insert(connection, tables().entries, [asdict(entry) for entry in held.entries])
-                for table, rows in held.others.items():
-                    _insert(connection, table, rows)
-            os.link(draft, out)
-    except OSError as error:
-        raise OutputError(f"{out}: cannot be written: {error.strerror}") from error
+    with (
+        new_file(out) as draft,
+        make_sqlite_file(draft).connect() as connection,
+        connection.begin(),
+    ):
+        connection.exec_driver_sql("BEGIN")
+        _insert(connection, tables().entries, [asdict(entry) for entry in held.entries])
+        for table, rows in held.others.items():
+            _insert(connection, table, rows)
     count = len(held.entries)
     return LedgerCopy(count, count, held.latest, book.key_file)
 

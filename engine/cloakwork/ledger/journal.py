@@ -17,7 +17,6 @@ import os
 import re
 import sqlite3
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, astuple, dataclass, replace
@@ -28,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args
 from urllib.parse import quote
 
 from cloakwork.base.errors import LedgerError
-from cloakwork.base.files import Lock, lock_file, lock_if_abandoned
+from cloakwork.base.files import Lock, draft_folder, lock_file, lock_if_abandoned
 from cloakwork.base.text import folded
 
 if TYPE_CHECKING:
@@ -262,11 +261,12 @@ def make_sqlite_file(draft: Path) -> "Engine":
 def read_entries(connection: "Connection") -> tuple[Entry, ...]:
     """Every entry, oldest first."""
     table = tables().entries
-    rows = connection.execute(table.select().order_by(table.c.seq)).all()
-    # SQLite keeps to no type where the file is damaged.
-    if any(not isinstance(field, str) for row in rows for field in row[1:]):
-        raise sqlite3.DatabaseError("an entry of it is damaged; restore it from a copy")
-    return tuple(Entry(*row) for row in rows)
+    rows = connection.execute(table.select().order_by(table.c.seq))
+    # SQLite keeps to no type where the file is damaged; no digest is that of another text.
+    return tuple(
+        Entry(seq, *[field if isinstance(field, str) else repr(field) for field in fields])
+        for seq, *fields in rows
+    )
 
 
 # --- the address of a ledger
@@ -354,6 +354,9 @@ class Journal:
         if self.url.database in (None, "", ":memory:"):
             reason = "a ledger in memory would forget what was spent; name a file"
             raise LedgerError(self.name, reason)
+        # A ledger called by signs or blanks alone is one that nobody meant.
+        if not re.search(r"\w", str(self.url.database)):
+            raise LedgerError(repr(self.address), "names no file")
         return Path(str(self.url.database))
 
     @cached_property
@@ -495,8 +498,8 @@ class Journal:
         """Make the ledger's file, whole or not at all: a kill here leaves no empty ledger."""
         if self.make_folder:
             file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with tempfile.TemporaryDirectory(dir=file.parent, prefix=f".{file.name}.new-") as folder:
-            draft = Path(folder) / file.name
+        with draft_folder(file.parent, ".cloakwork-ledger") as folder:
+            draft = folder / file.name
             make_sqlite_file(draft)
             # A link fails where the file exists: then another process was first.
             with suppress(FileExistsError):

@@ -338,6 +338,7 @@ class EventLog:
         case_of = table.row_of_case(cases)
         source = table.spelling(case_of, frozenset())
         notes = notes_on_cases(table.rows_left_out, source.conflicts)
+        notes += read_alike(cases, CASE_ID)
         times = frame.get_column(TIMESTAMP, default=None)
         # A type of times says whether they have a zone; texts were read with theirs.
         is_zoneless = times is not None and times.dtype == pl.Datetime and not times.dtype.time_zone
@@ -437,6 +438,19 @@ def notes_on_cases(rows_left_out: int, conflicts: Mapping[str, str]) -> list[str
     if rows_left_out:
         notes.insert(0, f"{rows_left_out:,} events {WITHOUT_CASE}")
     return notes
+
+
+def read_alike(table: pl.DataFrame, name: str) -> list[str]:
+    """What is said of texts in a column that are different ones and read alike, so that one case or
+    person counts as several; internal.
+    """
+    texts = values_of(table, name).drop_nulls().unique() if name in table.columns else pl.Series()
+    if texts.dtype != pl.String:
+        return []
+    seen = texts.str.normalize("NFC").str.replace_all(r"\p{C}", "").str.strip_chars()
+    alike = len(texts) - seen.n_unique()
+    why = "differ from others only in Unicode form, invisible characters or blanks, and so count"
+    return [f"{alike:,} values of '{name}' {why} as cases or persons of their own"] if alike else []
 
 
 WITHOUT_CASE: Final = "without a case were left out"

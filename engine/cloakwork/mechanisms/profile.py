@@ -67,7 +67,7 @@ SURE: Final = 1e-3
 probability.
 """
 
-Scale = Annotated[Number, Field(gt=0)]
+Scale = Annotated[Number, Field(gt=0, le=2**53)]
 
 
 class ProfileParams(Frozen):
@@ -110,7 +110,7 @@ class ProfileFigures(Frozen):
     """
 
     cases: int
-    lengths: dict[str, int | None]
+    lengths: dict[str, Annotated[int, Field(ge=1)] | None]
     top: dict[str, int]
     alphabet: tuple[str, ...] | None = None
 
@@ -152,7 +152,7 @@ class Profile(Frozen):
             if value is not None and getattr(declared, name) is None
         }
         # Both figures are noisy: their quotient may exceed 1.
-        head_share = min(1.0, self.figures.top[str(HEAD)] / max(1, self.figures.cases))
+        head_share = min(1.0, self.figures.top.get(str(HEAD), 0) / max(1, self.figures.cases))
         return declared.model_copy(
             update={**added, "measured": tuple(sorted(added)), "head_share": head_share}
         )

@@ -52,6 +52,7 @@ LOG_RULES: Final[dict[str, AdviceRule]] = {
         "warning", "An employee takes part in more cases than the policy declares."
     ),
     "rows-left-out": AdviceRule("warning", "Rows of the log have no case, and are not read."),
+    "names-read-alike": AdviceRule("warning", "Ids of the log read alike, and count as different."),
     "noise-beside-waits": AdviceRule("note", "Noise on single times drowns most waits of the log."),
     "glob-releases-attribute": AdviceRule(
         "warning", "A glob releases an attribute that nobody named."

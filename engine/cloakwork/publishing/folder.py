@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from cloakwork.base.errors import LogError, VerificationFailed
-from cloakwork.base.files import new_file
+from cloakwork.base.files import draft_folder, new_file
 from cloakwork.base.text import listed
 from cloakwork.kernel import Answer
 from cloakwork.publishing.statement import file_digest
@@ -386,13 +386,13 @@ def unpacked(file: Path) -> Iterator[Path]:
 
     Only names and sizes are looked at: whether the parts are authentic is found out afterwards.
     """
-    with tempfile.TemporaryDirectory(prefix="cloakwork-verify-") as name:
-        folder = Path(name, "release")
+    with draft_folder(Path(tempfile.gettempdir()), "cloakwork-verify") as place:
+        folder = place / "release"
         folder.mkdir()
         try:
             _unpack_parts(file, folder)
             # Packed again, so that every byte that is not of a part shows.
-            again = Path(name, "again.zip")
+            again = place / "again.zip"
             pack_folder(folder, again)
             same = filecmp.cmp(file, again, shallow=False)
             again.unlink()

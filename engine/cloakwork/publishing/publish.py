@@ -4,8 +4,6 @@ import os
 import re
 import secrets
 import shutil
-import socket
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -15,7 +13,7 @@ from time import perf_counter
 from typing import Final
 
 from cloakwork.base.errors import LedgerError, OutputError, VerificationFailed
-from cloakwork.base.files import lock_folder, lock_if_abandoned, new_file
+from cloakwork.base.files import draft_folder, new_file
 from cloakwork.base.interrupts import stop_if_interrupted
 from cloakwork.base.notebook_html import listing, paragraph, shown, table
 from cloakwork.base.progress import Reporter, silent
@@ -50,7 +48,7 @@ from cloakwork.publishing.verify import Verification
 from cloakwork.run.release import Release
 from cloakwork.run.run import recording_failure
 
-_DRAFT: Final = ".cloakwork-draft"
+DRAFT: Final = ".cloakwork-draft"
 _WRITTEN: Final = ".written"
 """Where the log's files lie in a draft until all of them are complete."""
 
@@ -117,9 +115,8 @@ def check_destination(out: Path) -> None:
     if not existing.is_dir():
         raise OutputError(f"{out}: cannot be made, {existing} is not a folder")
     try:
-        trial = Path(tempfile.mkdtemp(dir=existing, prefix=f"{_DRAFT}-try-"))
-        with suppress(FileNotFoundError):  # somebody tidied up
-            trial.rmdir()
+        with draft_folder(existing, DRAFT):
+            pass
     except OSError as error:
         raise OutputError(
             f"{out}: cannot be made, nothing can be written in {existing} ({error.strerror})"
@@ -162,7 +159,9 @@ def _write_folder(
 ) -> Published:
     """The folder, complete and in its place; the ledger knows the intent."""
     target = out.resolve()
-    with _draft_folder(target) as draft:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # Locked while this process lives: it holds figures from the raw log.
+    with draft_folder(target.parent, DRAFT) as draft:
         reporter("writing the log")
         statement = statement_of(
             release.plan,
@@ -233,7 +232,7 @@ def _output_errors(out: Path) -> Iterator[None]:
         yield
     except OutputError as error:
         # It names a file of the draft, which is gone.
-        reason = re.sub(rf"\S*{re.escape(_DRAFT)}[^/]*/", "", str(error))
+        reason = re.sub(rf"\S*{re.escape(DRAFT)}[^/]*/", "", str(error))
         raise OutputError(
             f"{out}: the release cannot be written; nothing is left: {reason}"
         ) from error
@@ -244,47 +243,6 @@ def _output_errors(out: Path) -> Iterator[None]:
         raise OutputError(
             f"{out}: the release cannot be written ({reason}); nothing is left"
         ) from error
-
-
-@contextmanager
-def _draft_folder(target: Path) -> Iterator[Path]:
-    """A hidden folder beside ``target`` that is gone afterwards, unless it was renamed."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    # There are parents that may be written to and not listed.
-    with suppress(OSError):
-        remove_leftovers(target.parent)
-    # Locked while this process lives: it holds figures from the raw log.
-    lock = lock_folder(target.parent, _draft_prefix())
-    try:
-        yield lock.path
-    finally:
-        lock.remove_folder()
-
-
-def _draft_prefix() -> str:
-    return f"{_DRAFT}-{socket.gethostname()}-"
-
-
-def remove_leftovers(parent: Path) -> int:
-    """Remove the drafts in ``parent`` whose process on this host is dead; how many there were.
-    Raises OSError.
-
-    They hold figures from the raw log. A living process holds a lock on its draft.
-    """
-    removed = 0
-    for leftover in list(parent.iterdir()):
-        if leftover.is_symlink() or not leftover.is_dir():
-            continue
-        if leftover.name.startswith(f"{_DRAFT}-try-"):
-            with suppress(OSError):  # in use, or not empty and so not ours
-                leftover.rmdir()
-                removed += 1
-        elif re.fullmatch(rf"{re.escape(_draft_prefix())}\d+-[0-9a-f]+", leftover.name):
-            lock = lock_if_abandoned(leftover)
-            if lock is not None:
-                lock.remove_folder()
-                removed += not leftover.exists()
-    return removed
 
 
 def _write_internal(files: Mapping[str, bytes], folder: Path) -> None:

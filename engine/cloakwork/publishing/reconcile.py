@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from cloakwork.base.errors import OutputError, VerificationFailed
+from cloakwork.base.files import remove_abandoned
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.ledger.records import FolderLocation, Record
 from cloakwork.publishing.dsse import read_envelope, read_json
@@ -25,7 +26,7 @@ from cloakwork.publishing.folder import (
     names_of_log,
     read_document,
 )
-from cloakwork.publishing.publish import remove_leftovers
+from cloakwork.publishing.publish import DRAFT
 
 Outcome = Literal["agrees", "completed", "closed", "unknown", "differs", "in progress", "elsewhere"]
 
@@ -113,7 +114,7 @@ def _release_folders(root: Path) -> Iterator[Path]:
             ) from error
 
     for folder, names, files in os.walk(root, onerror=refuse):
-        names[:] = sorted(name for name in names if not name.startswith(".cloakwork-draft-"))
+        names[:] = sorted(name for name in names if not name.startswith(DRAFT))
         if STATEMENT_FILE in files:
             names.clear()
             yield Path(folder)
@@ -206,11 +207,13 @@ def _remove_drafts(root: Path) -> int:
     target.
     """
     try:
-        beside = remove_leftovers(root.parent) if root.parent.is_dir() else 0
+        beside = remove_abandoned(root.parent, DRAFT) if root.parent.is_dir() else 0
         folders = [
             Path(folder) for folder, names, files in os.walk(root) if STATEMENT_FILE not in files
         ]
-        return beside + sum(remove_leftovers(folder) for folder in folders if folder.is_dir())
+        return beside + sum(
+            remove_abandoned(folder, DRAFT) for folder in folders if folder.is_dir()
+        )
     except OSError as error:
         raise OutputError(
             f"{error.filename}: a draft cannot be removed ({error.strerror})"

@@ -24,7 +24,7 @@ from cloakwork.log.formats.csv_records import (
 )
 from cloakwork.log.formats.options import InputOptions
 from cloakwork.log.formats.row_source import RawChunk, Reader, ReadRequest
-from cloakwork.log.formats.source import LogStream, open_output
+from cloakwork.log.formats.source import LogStream, likely_encoding, open_output
 from cloakwork.log.formats.tables import (
     FileTable,
     TableAssembler,
@@ -188,6 +188,15 @@ def read_header(
     # Counted before it is split: a forged header may name millions of columns.
     refuse_columns(path, "the file", int(found.separators[0]) + 1, limits, line=1)
     header = [name.decode() for name in split_fields(found.data[: found.ends[0]], separator)]
+    # Neither is seen on a screen: a second mark, and every other byte of what is UTF-16.
+    if header[0].startswith("\ufeff") or any("\0" in name for name in header):
+        raise LogError(
+            path,
+            "a byte-order mark or a NUL stands in the names of the columns",
+            line=1,
+            hint="save the file as UTF-8, with one mark at most, or say under spec.input what it "
+            f"is in: it looks like encoding: {likely_encoding(found.data)}",
+        )
     require_own_names(path, header)
     return header
 

@@ -24,6 +24,7 @@ from cloakwork.log.eventlog import (
     TIMESTAMP,
     EventLog,
     notes_on_cases,
+    read_alike,
 )
 from cloakwork.log.formats.column_names import MEANING, ColumnNames
 from cloakwork.log.formats.kinds import TYPES, Kind, gives_texts_back, inferred, joined_kinds
@@ -391,6 +392,7 @@ class TableAssembler:
             source=replace(read.spelling, conflicts=conflicts),
         )
         of_cases = notes_on_cases(self.rows_left_out, conflicts)
+        of_cases += read_alike(read.cases, CASE_ID)
         _, first = np.unique(read.case_of, return_index=True)
         return replace(
             log,

@@ -57,7 +57,10 @@ _HINTS: Final = {
     expat.errors.XML_ERROR_UNBOUND_PREFIX: "declare the prefix with xmlns on the <log> element",
 }
 _MARKUP: Final = 1 << 20  # bytes of a tag besides its value
-_ANY_HINT: Final = "correct that line, or export the log again"
+_ANY_HINT: Final = (
+    "correct that line (XML holds no NUL or other control character, and one byte-order mark at "
+    "most), or export the log again"
+)
 
 
 @contextmanager
