@@ -137,14 +137,19 @@ class Lock:
         """Unlock, and remove the file that was made to be locked."""
         # Removed while it is locked, so that nobody locks a file that is about to go.
         if self._handle >= 0:
-            with suppress(FileNotFoundError):
-                self.path.unlink()
+            remove_if_possible(self.path)
         self.release()
 
     def remove_folder(self) -> None:
         """Remove the folder with all that is in it, as far as that can be done, and unlock."""
         shutil.rmtree(self.path, ignore_errors=True)
         self.release()
+
+
+def remove_if_possible(path: Path) -> None:
+    """Remove a file that the next start removes otherwise."""
+    with suppress(OSError):
+        path.unlink()
 
 
 def lock_file(path: Path) -> Lock:

@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 
 from cloakwork.base.arrays import Ints, Words, offsets_of
+from cloakwork.base.files import remove_if_possible
 from cloakwork.base.naming import values_of
 from cloakwork.base.progress import counted
 from cloakwork.engines.base import (
@@ -70,7 +71,7 @@ class SharedFiles:
 
     def __init__(self, paths: Iterable[Path]) -> None:
         for path in paths:
-            weakref.finalize(self, path.unlink, missing_ok=True)
+            weakref.finalize(self, remove_if_possible, path)
 
 
 @dataclass(frozen=True)
