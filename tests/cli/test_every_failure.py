@@ -8,6 +8,7 @@ untouched. The checks see what is wrong: each is shown on an engine with that fa
 
 import os
 import random
+import re
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -20,8 +21,8 @@ import pytest
 import failing
 from cloakwork.cli import main
 from cloakwork.ledger.ledger import Ledger
+from cloakwork.publishing.examine import verify
 from cloakwork.publishing.keys import signing_key
-from cloakwork.publishing.verify import verify
 from conftest import Said, in_long_form
 from counterexamples.small import small_log, small_policy
 
@@ -58,7 +59,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / "second.yaml").write_text(second, "utf-8")
         patch.setenv("CLOAKWORK_HOME", str(folder / "ann"))
         signing_key(None)
-        (folder / "ann" / "signing-key.pem").rename(folder / "ann.pem")
+        (folder / "ann" / "signing-key.pem").rename(folder / "a.pem")
         shutil.rmtree(folder / "ann")
     return folder
 
@@ -180,7 +181,7 @@ def check_applied(attempt: Attempt) -> None:
 
 
 GIVEN = {"home", "tmp", "done", "done.zip", "log.csv", "plan.json", "policy.yaml"} | {
-    "second.yaml", "ann.pem", "ledger.db", "ledger.db.key"
+    "second.yaml", "a.pem", "ledger.db", "ledger.db.key"
 }  # fmt: skip
 
 
@@ -205,6 +206,7 @@ def test_apply(check_all, engine, places, kind):
     check_all(f"{APPLY} --engine {engine}", kind, places, check_applied)
 
 
+AT_LEDGER = " --ledger {0}/ledger.db"
 OTHERS = {
     "verify {0}/done": 12,
     "verify {0}/done.zip": 50,
@@ -215,7 +217,7 @@ OTHERS = {
     "ledger verify --ledger {0}/ledger.db": 12,
     "ledger history --ledger {0}/ledger.db": 12,
     "registry add {0}/second.yaml --ledger {0}/ledger.db": 60,
-    "registry approve small@1.0.0 --reason r --approver ann --key {0}/ann.pem --ledger {0}/ledger.db": 60,
+    "registry approve small@1.0.0 --key {0}/a.pem --approver a --reason r" + AT_LEDGER: 60,
 }
 """Commands that make no release, and about how many places they have."""
 
@@ -235,7 +237,9 @@ def check_other(attempt: Attempt, words: str) -> None:
     if new is not None and new.suffix == ".html":
         assert new.read_text("utf-8").endswith("</html>\n")
     events = len(ledger.events("policy-added")), len(ledger.events("policy-approved"))
-    assert events == (1 + ("registry add" in words), int("approve" in words))
+    # Who approves again, having not heard that it was done, has approved twice.
+    added, approved = 1 + ("registry add" in words), int("approve" in words)
+    assert events in ((added, approved), (added, 2 * approved))
     made = ("new.*", "again.*")
     left = names_below(folder) - {path.name for each in made for path in folder.glob(each)}
     assert left == GIVEN, f"something was left: {left ^ GIVEN}"
@@ -246,3 +250,59 @@ def check_other(attempt: Attempt, words: str) -> None:
 def test_other_commands(check_all, words, kind):
     """See ``check_other``."""
     check_all(words, kind, OTHERS[words], lambda attempt: check_other(attempt, words))
+
+
+HALF = """
+import cloakwork.publishing.publish as publishing
+from contextlib import contextmanager
+
+@contextmanager
+def in_its_place(parent, prefix):
+    (parent / "out").mkdir(exist_ok=True)
+    yield parent / "out"
+
+publishing.draft_folder = in_its_place
+"""
+HANDED_BACK = """
+from sqlalchemy import text
+from cloakwork.ledger.ledger import Reservation
+
+def handed_back(self, reason):
+    with self.ledger.journal.transaction() as connection:
+        gone = text("DELETE FROM cloakwork_ledger WHERE release = :release")
+        connection.execute(gone, {"release": self.id})
+    self.ledger.unlock(self.id)
+
+Reservation.fail = handed_back
+"""
+LEFT = """
+import cloakwork.publishing.publish as publishing
+publishing.DRAFT = ".elsewhere"
+"""
+TRACED = """
+import cloakwork.cli as cli
+cli._error_kind = None
+"""
+
+
+@pytest.mark.parametrize(
+    ("twin", "kind", "first", "fault"),
+    [
+        (HALF, "from then on", 200, "half a release|do not agree"),
+        (HANDED_BACK, "once", 200, "handed back"),
+        (LEFT, "from then on", 230, "something was left"),
+        (TRACED, "once", 1, "Traceback|no exit code"),
+    ],
+    ids=["half", "handed back", "left", "traced"],
+)
+def test_a_fault_is_found(attempted, twin, kind, first, fault):
+    """A release that is written in its place; budget that is handed back after a failure; a draft
+    that nobody looks for; an error that nobody words.
+    """
+    for n in range(first, first + 100, 10):
+        try:
+            check_applied(attempted(f"{APPLY} --engine memory", kind, n, twin))
+        except AssertionError as found:
+            assert re.search(fault, str(found)), n
+            return
+    raise AssertionError("nothing was found")
