@@ -58,8 +58,8 @@ _HINTS: Final = {
 }
 _MARKUP: Final = 1 << 20  # bytes of a tag besides its value
 _ANY_HINT: Final = (
-    "correct that line (XML holds no NUL or other control character, and one byte-order mark at "
-    "most), or export the log again"
+    "correct that line, or export the log again (XML holds no NUL or other control character, and "
+    "one byte-order mark at most)"
 )
 
 
