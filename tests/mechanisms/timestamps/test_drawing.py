@@ -18,6 +18,7 @@ from cloakwork.mechanisms.timestamps.drawing import (
     distributions,
     last_that_stands_out,
     meet_totals,
+    with_sums,
 )
 from cloakwork.mechanisms.timestamps.hours import LONGER, at_usual_hours, usual_week, without_noise
 from cloakwork.mechanisms.timestamps.regression import ALIKE, durations_by_rank
@@ -129,6 +130,29 @@ def test_totals_are_met_by_gaps_that_change_places(monkeypatch):
     assert distance(gaps, met, pair) < 0.5 * distance(gaps, scaled, pair)
 
 
+def test_the_longest_gaps_alone_make_up_for_a_sum():
+    gaps = np.array([1.0, 5, 60, 2, 80, 90, 7])
+    case = np.array([0, 0, 0, 1, 1, 1, 2])
+    found = with_sums(gaps, case, np.array([166.0, 102, 0]))
+    assert found.tolist() == [1, 5, 160, 2, 50, 50, 0]
+
+
+@given(st.lists(st.lists(st.integers(0, 10**6), min_size=1, max_size=5), min_size=1, max_size=5))
+def test_whatever_the_gaps_sums_are_met_and_the_shortest_stay(cases):
+    rng = np.random.default_rng(len(cases))
+    gaps = np.array([gap for each in cases for gap in each], np.float64)
+    case = np.repeat(np.arange(len(cases)), [len(each) for each in cases])
+    sums = np.bincount(case, gaps) * rng.uniform(0, 3, len(cases))
+    found = with_sums(gaps, case, sums)
+    assert np.bincount(case, found) == pytest.approx(sums, rel=1e-6, abs=1e-3)
+    assert (found >= 0).all()
+    # All that changes is as long as the longest that is left.
+    longest = np.full(len(cases), 0.0)
+    np.maximum.at(longest, case, found)
+    changed = np.abs(found - gaps) > 1e-6
+    assert found[changed] == pytest.approx(longest[case][changed], rel=1e-6, abs=1e-3)
+
+
 def distance(one, other, pair):
     """Between the gaps of each pair, on the log scale."""
     return sum(
@@ -174,7 +198,7 @@ def test_a_week_is_found_under_noise(size):
         answers = [
             each + rng.normal(0, 5, each.shape) for each in (week.sum(1), week.sum(0), week.ravel())
         ]
-        found = usual_week(*answers, 5.0)
+        found = usual_week(*answers, np.full(3, 5.0))
         raw = np.maximum(answers[2], 0)
         alone = np.outer(week.sum(1), week.sum(0)).ravel() / size
         off.append(
@@ -188,9 +212,11 @@ def test_a_week_is_found_under_noise(size):
 @pytest.mark.parametrize("hours", [1, 24])
 def test_a_week_without_noise_comes_out(hours):
     week = np.random.default_rng(5).integers(0, 90, (7, hours)).astype(np.float64)
-    found = usual_week(week.sum(axis=1), week.sum(axis=0), week.ravel(), 1e-3)
+    found = usual_week(week.sum(axis=1), week.sum(axis=0), week.ravel(), np.full(3, 1e-3))
     assert found == pytest.approx(week.ravel(), abs=0.1)
-    assert (usual_week(np.zeros(7), np.zeros(hours), np.zeros(7 * hours), 9.0) > 0).all()
+    assert (
+        usual_week(np.zeros(7), np.zeros(hours), np.zeros(7 * hours), np.full(3, 9.0)) > 0
+    ).all()
 
 
 def test_noise_alone_is_even():

@@ -12,6 +12,7 @@ from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.kernel import Books, Cases, Column, Columns, Factors, Kernel, Measured
 from cloakwork.kernel.perturb import Grid
 from cloakwork.mechanisms.base import PartOfGoal, Refusal
+from cloakwork.mechanisms.timestamps import regression
 from cloakwork.mechanisms.timestamps.bins import Clock, LogBins
 from cloakwork.mechanisms.timestamps.regression import (
     ACTIVITIES,
@@ -148,6 +149,35 @@ def test_noise_alone_moves_weights_little(mu, max_cases):
     assert 0 < np.abs(weights).max() < 1.0
 
 
+@pytest.mark.parametrize("released", [60, 180, 500])
+def test_a_group_is_found_however_many_released_cases_are_in_it(released, monkeypatch):
+    """Of 180 cases of one group and 600 of another; released cases have more or fewer of the first.
+    Taken for as many as those, its cases would differ by too much or too little.
+    """
+    cases = Cases.of([("a",)] * 180 + [("b",)] * 600, "ab")
+    places = np.repeat([0, 1, 2, 3, 1, 2], [90, 30, 30, 30, 300, 300])
+    curves = cosines_over(4, 3)
+    model = BinRegression(CLOCK, LogBins.up_to(1_000, 4), np.zeros(4), curves, np.zeros(2))
+    sums = sums_of(20.0, 30.0)
+
+    def gradient(weights, batch, step):
+        known = np.eye(2)[batch.codes]
+        expected = model.distributions(weights, known) @ curves
+        return [Factors(known[:, None, :], (curves[places] - expected)[:, None, :])]
+
+    def off():
+        kernel = kernel_on(cases, sums.event())
+        mass = np.array([float(released), 600.0])
+        weights = fitted(model, kernel, sums, gradient, np.eye(2), mass)
+        shape = model.distributions(weights, np.eye(2))[0]
+        return np.abs(shape * 6 - [3, 1, 1, 1]).sum() / 12
+
+    found = off()
+    assert found < 0.11
+    monkeypatch.setattr(regression, "UNLIKE", 1e-9)
+    assert released == 180 or off() > found + 0.04
+
+
 # What both regressions cost.
 
 
@@ -176,7 +206,7 @@ def test_the_sums_have_shares_of_their_own():
     total = sum(REGRESSION_SHARES.values())
     for sums, name in ((found.gaps, "gaps-by-pair"), (found.durations, "totals")):
         assert sums.mu**2 == pytest.approx(REGRESSION_SHARES[name] / total * 0.3**2, rel=1e-3)
-    tables = offered_params(times(0.3), Facts(), {})
+    tables = offered_params(times(0.3), Facts(), {}, REGRESSION_SHARES)
     ratios = {round(sigma / tables.sigmas[name], 4) for name, sigma in found.tables.sigmas.items()}
     assert len(ratios) == 1
     more = offered_regression(times(0.3), Facts(), {"shares": {"totals": 0.9}})

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.base.arrays import Floats, Ints, shares_in_rows
+from cloakwork.base.arrays import Floats, Ints, place_in_run, shares_in_rows
 from cloakwork.kernel import Randomness
 from cloakwork.mechanisms.timestamps.bins import DAY, WEEK, Clock, LogBins
 
@@ -232,24 +232,47 @@ def meet_totals(
     ``gaps``: int64, each drawn for its ``pair``, with its ``case``. ``totals``: one for each case,
     drawn for its ``group``. In a group the longest case by its gaps gets the largest total, and so
     on down (coupling by rank). So that the gaps of a pair stay those that were drawn, they change
-    places: scaled to the totals, the longest one becomes the longest one that was drawn, and so on
-    down. This is done ``TURNS`` times, and what is then missing is scaled.
+    places: where they meet the totals, the longest one becomes the longest one that was drawn, and
+    so on down. This is done ``TURNS`` times, and what is then missing the longest gaps take.
     """
 
-    def scaled(found: Floats) -> Floats:
-        """Gaps scaled to the totals, which are coupled to their sums by rank."""
+    def met(found: Floats) -> Floats:
+        """Gaps that meet the totals, which are coupled to their sums by rank."""
         sums = np.bincount(case, weights=found, minlength=len(totals))
         target = np.empty(len(totals))
         # By rank within the group: the longest case gets the largest total.
         target[np.lexsort((sums, group))] = totals[np.lexsort((totals, group))]
-        factor = np.where(sums > 0, target / np.where(sums > 0, sums, 1), 1.0)
-        return found * factor[case]
+        return with_sums(found, case, target)
 
     found = gaps.astype(np.float64)
-    # Each turn scales to the totals, then gives each pair its own gaps back, by rank.
+    # Each turn meets the totals, then gives each pair its own gaps back, by rank.
     for _ in range(TURNS):
-        found = by_rank(gaps, pair, scaled(found), draws).astype(np.float64)
-    return np.rint(scaled(found)).astype(np.int64)
+        found = by_rank(gaps, pair, met(found), draws).astype(np.float64)
+    return np.rint(met(found)).astype(np.int64)
+
+
+def with_sums(gaps: Floats, case: Ints, sums: Floats) -> Floats:
+    """Gaps of which those of each case add up to its one of ``sums``: the longest ones are cut to
+    one length, or the longest one is made longer, and all others are as they were.
+
+    Scaled, all gaps of a case would become other ones, down to those of seconds.
+    """
+    order = np.lexsort((gaps, case))
+    ordered, owner = gaps[order], case[order]
+    size = np.bincount(case, minlength=len(sums))
+    rank = place_in_run(owner)
+    running = np.concatenate([[0.0], np.cumsum(ordered)])
+    before = running[:-1] - running[np.arange(len(owner)) - rank]
+    # What the gaps of a case would add up to, if none were longer than each.
+    cut = before + (size[owner] - rank) * ordered
+    fits = np.bincount(owner, weights=cut <= sums[owner], minlength=len(sums))
+    kept = rank < np.minimum(fits, size - 1)[owner]
+    held = np.bincount(owner, weights=np.where(kept, ordered, 0.0), minlength=len(sums))
+    others = np.bincount(owner, weights=~kept, minlength=len(sums))
+    level = (sums - held) / np.maximum(others, 1)
+    found = np.empty_like(gaps)
+    found[order] = np.where(kept, ordered, np.maximum(level, 0.0)[owner])
+    return found
 
 
 def by_rank(

@@ -41,6 +41,7 @@ from cloakwork.mechanisms.timestamps.tables import (
     CLASSES,
     CLIPS,
     UNIT_NORM,
+    WEEK_PARTS,
     HistogramParams,
     StartTable,
     TableName,
@@ -440,7 +441,9 @@ class ModelledTimes:
         where there are few.
         """
         clock = self.clock
-        cells = 7 + clock.hours + clock.slots
+        sizes = 7, clock.hours, clock.slots
+        cells = sum(sizes)
+        parts = np.repeat(WEEK_PARTS, sizes)
         sigma = self._sigma("hours")
         gap = np.zeros(len(self.cases.codes), np.int64)
         gap[self.followers] = gaps
@@ -448,11 +451,12 @@ class ModelledTimes:
         steps = np.repeat(starts, lengths) + sums_in_cases(gap, self.cases.offsets)
         case = np.tile(np.repeat(np.arange(len(lengths)), lengths), 3)
         cell, times = np.unique(case * cells + week_codes(clock, steps), return_counts=True)
-        norms = np.sqrt(np.append(1.0, np.bincount(cell // cells, times**2)))
+        weighed = (times * parts[cell % cells]) ** 2
+        norms = np.sqrt(np.append(1.0, np.bincount(cell // cells, weighed)))
         norm = float(np.quantile(norms, min(len(lengths) / sigma / MANY, 1.0) / 2))
         noisy = self._ask("hours", hours_of(clock, max(1, int(UNIT_NORM / norm))), np.arange(cells))
-        days, hours, slots = np.split(noisy, [7, 7 + clock.hours])
-        return usual_week(days, hours, slots, sigma)
+        days, hours, slots = np.split(noisy / parts, np.cumsum(sizes)[:-1])
+        return usual_week(days, hours, slots, sigma / np.array(WEEK_PARTS))
 
 
 class GivesTimes(MeetsNoGoal[P], Generic[P]):

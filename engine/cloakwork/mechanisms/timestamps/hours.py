@@ -9,7 +9,7 @@ from cloakwork.base.arrays import Floats, Ints, offsets_of
 from cloakwork.mechanisms.timestamps.bins import DAY, MONDAY, WEEK, Clock
 from cloakwork.mechanisms.timestamps.drawing import ManyDraws, sums_in_cases
 
-TURNS: Final = 300
+TURNS: Final = 450
 """Of the search, at most; in every third one cases change starts."""
 
 NEAR: Final = 0.002
@@ -30,6 +30,13 @@ HEIGHTS: Final = 4.0 ** np.arange(-2, 7)
 
 LEAST: Final = 1e-6
 """A count in place of 0."""
+
+
+EDGE: Final = 2.5
+"""How far singular values must stand out; 2 is where noise alone ends in large tables."""
+
+FAR: Final = 8
+"""Slots beyond which a longer gap is chosen no more often."""
 
 
 def without_noise(counts: Floats, sigma: float) -> Floats:
@@ -56,10 +63,11 @@ def usual_week(
     days: Floats,
     hours: Floats,
     slots: Floats,
-    sigma: float,
+    sigmas: Floats,
 ) -> Floats:
     """About how many events are in each slot of a week, by noisy counts of days, of hours, and of
-    both together, all of the same events and with noise of ``sigma``: shape (slots,), each above 0.
+    both together, all of the same events, each with noise of one of ``sigmas``: shape (slots,),
+    each above 0.
 
     Slots tell of days and hours as well, so these are averaged with their sums, by precision. Slots
     are then expected to be as days and hours say. By how much they differ from it is a matrix, of
@@ -67,15 +75,15 @@ def usual_week(
     """
     size = np.array([len(days), len(hours)])
     table = slots.reshape(size)
-    part = 1 / (1 + size[::-1])
-    noise = sigma * np.sqrt(1 - part)
+    part = 1 / (1 + size[::-1] * (sigmas[2] / sigmas[:2]) ** 2)
+    noise = sigmas[:2] * np.sqrt(1 - part)
     of_days = without_noise(days + part[0] * (table.sum(axis=1) - days), noise[0])
     of_hours = without_noise(hours + part[1] * (table.sum(axis=0) - hours), noise[1])
     expected = np.outer(of_days, of_hours / of_hours.sum())
     left, values, right = np.linalg.svd(table - expected, full_matrices=False)
     # Singular values of mere noise lie within ``edge`` of the middle, as squares.
-    edge = 2 * sigma**2 * math.sqrt(size.prod())
-    squares = np.maximum(values**2 - sigma**2 * size.sum(), edge) ** 2 - edge**2
+    edge = EDGE * sigmas[2] ** 2 * math.sqrt(size.prod())
+    squares = np.maximum(values**2 - sigmas[2] ** 2 * size.sum(), edge) ** 2 - edge**2
     kept = np.sqrt(squares) / np.maximum(values, LEAST)
     # Rounded: machines differ in the last digits of a decomposition, and must not in what is drawn.
     found = np.maximum(expected + (left * kept) @ right, LEAST)
@@ -120,6 +128,11 @@ def at_usual_hours(
 
     slot = slots(begin, gap)
     intended = weights * (len(case) / weights.sum())
+    # Gaps that reach other slots are tried more often than those of seconds.
+    reach = np.clip(drawn, 1, FAR * clock.slot_width // clock.microseconds).astype(np.float64)
+    reach[offsets[:-1]] = LEAST
+    reached = np.cumsum(reach)
+    ends = reached[offsets[1:] - 1]
     # What is off counts the more, the less is intended.
     worth = 1 / (intended + ALIKE * len(case) / clock.slots)
     for turn in range(TURNS):
@@ -136,8 +149,9 @@ def at_usual_hours(
             together = np.minimum(cases, mate)
         else:
             # A case of one event has its first one chosen, whose gap stays 0.
-            place = np.ceil(draws.fractions(len(cases)) * (lengths - 1)).astype(np.int64)
-            chosen = offsets[:-1] + place
+            part = draws.fractions(len(cases)) * np.diff(ends, prepend=0.0)
+            place = np.searchsorted(reached, ends - part)
+            chosen = np.clip(place, offsets[:-1], offsets[1:] - 1)
             part = 1 + LONGER * (2 * draws.fractions(len(cases)) - 1)
             trial = gap.copy()
             trial[chosen] = np.rint(drawn[chosen] * part)
