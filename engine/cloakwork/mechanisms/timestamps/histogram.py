@@ -321,7 +321,7 @@ class ModelledTimes:
         )
 
     def _meet_totals(self, gaps: Ints, pair: Ints) -> Ints:
-        """The same gaps, scaled so that the durations of cases follow their own table."""
+        """The same gaps, changed so that the durations of cases follow their own table."""
         cases = self.cases
         bins = self._bins("totals", self.longest_total)
         rows = np.flatnonzero(cases.lengths > 1)
@@ -548,8 +548,8 @@ class TimestampHistogram(GivesTimes[HistogramParams]):
     Without a declared window a table before these finds one, in a century: how many cases start in
     each 13 weeks. Without a declared longest gap it is the length of the window, a year at least.
 
-    Of these, times are drawn: a start and gaps for each case; the gaps are then scaled so that the
-    durations of cases follow (6), the longest by gaps getting the longest duration; cases change
+    Of these, times are drawn: a start and gaps for each case; the longest are then changed so that
+    the durations of cases follow (6), the longest case getting the longest duration; cases change
     starts, and gaps become somewhat longer or shorter, so that (5) about holds. Times never descend
     in a case, and lie on the grid; cases start in the window, and no gap is above the longest: what
     has come to lie outside is moved inside, by whole weeks.

@@ -782,7 +782,7 @@ class RegressedTimes(ModelledTimes):
         return self.draws.spans(shape, row, bins), row
 
     def _meet_totals(self, gaps: Ints, pair: Ints) -> Ints:
-        """The same gaps, scaled so that the durations of cases follow the regression."""
+        """The same gaps, changed so that the durations of cases follow the regression."""
         cases = self.cases
         rows = np.flatnonzero(cases.lengths > 1)
         if not len(rows):
