@@ -22,9 +22,9 @@ from cloakwork.ledger.ledger import Ledger
 from cloakwork.plan.policies import parse_policy
 from cloakwork.policy.load import digest
 from cloakwork.publishing import checkpoint as signing
-from cloakwork.publishing.checkpoint import compare, make_checkpoint, read_checkpoint
 from cloakwork.publishing.dsse import canonical, seal
 from cloakwork.publishing.keys import signing_key
+from cloakwork.publishing.reconcile import compare, make_checkpoint, read_checkpoint
 from conftest import EXAMPLES, Said
 from ledger.test_ledger import reserve, total, unit
 

@@ -17,12 +17,12 @@ from cloakwork.plan.model import TreatedAttribute, UnprovenClaim
 from cloakwork.plan.sentences import column_in_words
 from cloakwork.publishing.dsse import read_json
 from cloakwork.publishing.from_plan import statement_of
-from cloakwork.publishing.schemas import schema_texts
 from cloakwork.publishing.statement import (
     NOT_PRIVATE,
     PrivacyStatement,
     ReleasedColumn,
     predicate_digest,
+    schema_texts,
     statement_payload,
 )
 from publishing.conftest import a_plan, a_policy
@@ -163,7 +163,7 @@ def test_the_digest_depends_on_every_part_of_the_predicate() -> None:
 
 
 def test_the_shipped_schemas_are_the_models() -> None:
-    """Written anew by ``python -m cloakwork.publishing.schemas``."""
+    """Written anew by ``python -m cloakwork.publishing.statement``."""
     for name, text in schema_texts().items():
         assert SCHEMA.with_name(name).read_text() == text
 

@@ -18,7 +18,7 @@ from cloakwork.publishing import dsse, examine
 from cloakwork.publishing import verify as rules
 from cloakwork.publishing.examine import verify
 from cloakwork.publishing.folder import Check
-from cloakwork.publishing.schemas import PLAN_SCHEMA, published_schema, schema_fault
+from cloakwork.publishing.statement import PLAN_SCHEMA, published_schema, schema_fault
 from conftest import Said
 from verifier_corpus.corpus import verdicts, write_corpus
 

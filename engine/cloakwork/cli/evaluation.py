@@ -31,9 +31,8 @@ from cloakwork.cli.options import (
 from cloakwork.report.screen import columns as screen_columns
 
 if TYPE_CHECKING:
-    from cloakwork import EventLog
     from cloakwork.base.progress import Reporter
-    from cloakwork.evaluation.canary_audit import CanaryAudit
+    from cloakwork.evaluation.dp_audit import CanaryAudit
     from cloakwork.evaluation.pairs import PairAudit
     from cloakwork.plan.model import Plan
 
@@ -152,8 +151,8 @@ def utility(
     --column is for SOURCE. They read the raw log: never publish them, and choose no release by
     them.
     """
+    from cloakwork.api import read_log
     from cloakwork.evaluation.utility import measured
-    from cloakwork.log.formats import read_log
     from cloakwork.publishing.opened import opened_log
     from cloakwork.report.comparison import utility_lines
 
@@ -227,7 +226,7 @@ def dp(
     nothing; how many runs see what, is in the documentation (audit).
     """
     from cloakwork.base.progress import heard_by
-    from cloakwork.evaluation.canary_audit import audit_steps
+    from cloakwork.evaluation.dp_audit import audit_steps
     from cloakwork.evaluation.one_mechanism import plan_for
     from cloakwork.evaluation.pairs import audit_mechanism, auditable, canary_log
     from cloakwork.mechanisms.devices import computed_on
@@ -286,7 +285,7 @@ def dp(
 
 def _log_and_plan(
     log: Path | None, policy: str | None, columns: tuple[str, ...], reporter: "Reporter"
-) -> "tuple[EventLog | None, Plan | None]":
+) -> "tuple[Any, Plan | None]":
     """What an audit is about: the log as the policy reads it, and the plan; None where none is
     named.
     """

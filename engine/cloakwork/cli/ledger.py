@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from cloakwork.ledger.backup import LedgerCopy
     from cloakwork.ledger.datasets import DatasetOverview
     from cloakwork.ledger.ledger import Ledger
-    from cloakwork.publishing.checkpoint import SignedCheckpoint
+    from cloakwork.publishing.reconcile import SignedCheckpoint
 
 
 _of_dataset = click.option("--dataset", metavar="NAME", help="Only this dataset.")
@@ -196,8 +196,8 @@ def verify(
     earlier: name checkpoints or releases. The newest checkpoint that you made or verified is kept
     in your data folder, and looked at each time.
     """
-    from cloakwork.publishing.checkpoint import compare, read_checkpoint
     from cloakwork.publishing.examine import verify as verify_release
+    from cloakwork.publishing.reconcile import compare, read_checkpoint
 
     book = open_ledger(ledger, tell_missing=True)
     # A chain whose newest entries were cut off is whole; statements name entries it must hold.
@@ -262,8 +262,8 @@ def checkpoint(out: Path, key_file: str | None, ledger: str | None, as_json: boo
     --checkpoint FILE' finds what was taken out or changed since. Your data folder keeps the newest,
     and neither releases nor approvals are granted from a ledger that no longer leads to it.
     """
-    from cloakwork.publishing.checkpoint import make_checkpoint
     from cloakwork.publishing.keys import signing_key
+    from cloakwork.publishing.reconcile import make_checkpoint
 
     book = open_ledger(ledger, tell_missing=True)
     require_new(out)

@@ -17,9 +17,8 @@ import numpy as np
 import polars as pl
 
 from cloakwork.base.arrays import Bools, Floats, Ints, offsets_of
-from cloakwork.base.facts import Facts, RangeType, Window
+from cloakwork.base.facts import Facts, RangeType, Window, leaves_of_tree
 from cloakwork.base.globs import is_glob
-from cloakwork.base.trees import leaves_of_tree
 from cloakwork.log.eventlog import (
     ACTIVITY,
     CASE_ID,

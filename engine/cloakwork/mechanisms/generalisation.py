@@ -6,7 +6,7 @@ from itertools import pairwise
 import polars as pl
 from pydantic import JsonValue
 
-from cloakwork.base.trees import leaves_of_tree
+from cloakwork.base.facts import leaves_of_tree
 
 
 def groups_at(

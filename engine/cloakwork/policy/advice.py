@@ -5,15 +5,12 @@ by name, by somebody who answers for it, with a reason, until a day.
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field
 
 from cloakwork.base.quantities import Described
 from cloakwork.policy.document import Steps, dotted_path
-
-if TYPE_CHECKING:
-    from cloakwork.policy.model import Policy
 
 Level = Literal["warning", "note"]
 
@@ -41,7 +38,7 @@ class AdviceRule:
 
     level: Level
     says: str
-    check: "Callable[[Policy], Iterator[Advice]] | None" = None
+    check: "Callable[[Any], Iterator[Advice]] | None" = None
 
 
 LOG_RULES: Final[dict[str, AdviceRule]] = {

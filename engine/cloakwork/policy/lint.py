@@ -8,10 +8,9 @@ from datetime import timedelta
 from typing import Any, Final
 
 from cloakwork.base.costs import guessing_advantage
-from cloakwork.base.facts import CASE, unit_name
+from cloakwork.base.facts import CASE, leaves_of_tree, unit_name
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.text import words_of
-from cloakwork.base.trees import leaves_of_tree
 from cloakwork.guarantees import (
     VACUOUS_T,
     DifferentialPrivacy,

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from cloakwork.base.facts import leaves_of_tree
 from cloakwork.base.globs import RuleResolver, clashes, has_too_many_globs, is_glob, matches
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
-from cloakwork.base.trees import leaves_of_tree
 from cloakwork.guarantees import KINDS, PrivacyGuarantee
 from cloakwork.policy.document import (
     RefusedValue,

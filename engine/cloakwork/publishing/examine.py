@@ -29,9 +29,13 @@ from cloakwork.publishing.from_plan import reworded_statement
 from cloakwork.publishing.keys import SigningKey, keyid_of, trusted_key, why_trusted
 from cloakwork.publishing.keys import public_key as public_key_in
 from cloakwork.publishing.read_files import read_files
-from cloakwork.publishing.schemas import PLAN_SCHEMA, STATEMENT_SCHEMA, published_schema
 from cloakwork.publishing.stamp import read_stamp
-from cloakwork.publishing.statement import Statement
+from cloakwork.publishing.statement import (
+    PLAN_SCHEMA,
+    STATEMENT_SCHEMA,
+    Statement,
+    published_schema,
+)
 from cloakwork.publishing.verify import (
     NO_DEMANDS,
     Demands,

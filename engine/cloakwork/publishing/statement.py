@@ -14,10 +14,12 @@ What is claimed are records. ``from_plan`` makes them, and the sentences beside 
 """
 
 import hashlib
+import json
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime, Field, JsonValue
 
 from cloakwork.base.costs import Cost, Currency, PrivacyEvent
 from cloakwork.base.facts import Unit
@@ -25,6 +27,8 @@ from cloakwork.base.quantities import SCHEMA_BOUNDS, Described, Duration, Frozen
 from cloakwork.base.records import PROSE, Prose
 from cloakwork.guarantees import Guarantee
 from cloakwork.guarantees.claims import Assumption, Caveat, ConditionedOn, ExposureReason, Reason
+from cloakwork.plan.model import Plan
+from cloakwork.policy.load import shipped
 from cloakwork.publishing.dsse import canonical, read_json
 
 # What in-toto and readers of the JSON know the statement by.
@@ -334,9 +338,17 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-# --- the JSON Schema of the predicate, for checks elsewhere: ``python -m
-# cloakwork.publishing.schemas`` in a checkout writes it again. The in-toto layer and the envelope
-# around it have public schemas of their own.
+# --- the published JSON Schemas, by which a document is checked before anything else reads it. The
+# in-toto layer and the envelope around a statement have public schemas of their own.
+
+
+PLAN_SCHEMA: Final = "plan-v2.json"
+STATEMENT_SCHEMA: Final = "privacy-statement-v2.json"
+
+Schema = Any
+"""A schema that is ready to be asked."""
+
+_LONGEST_PLACE: Final = 200
 
 
 def statement_schema() -> dict[str, Any]:
@@ -365,3 +377,49 @@ def with_bounds(schema: Any) -> Any:
         SCHEMA_BOUNDS.get(key, key) if isinstance(value, int | float) else key: with_bounds(value)
         for key, value in schema.items()
     }
+
+
+@lru_cache
+def published_schema(file: str) -> Schema:
+    """The schema in the file of that name in ``schemas/``."""
+    from jsonschema import Draft202012Validator
+    from jsonschema.validators import extend
+
+    any_kind = Draft202012Validator.VALIDATORS["oneOf"]
+
+    # A record names its own kind: only that one is tried, and its fault told.
+    def one_kind(asked: Any, kinds: Any, value: Any, schema: Any) -> Any:
+        tag = schema.get("discriminator")
+        kind = value.get(tag["propertyName"]) if tag and isinstance(value, dict) else None
+        if isinstance(kind, str) and kind in tag["mapping"]:
+            return asked.descend(value, {"$ref": tag["mapping"][kind]})
+        return any_kind(asked, kinds, value, schema)
+
+    content = json.loads((shipped("schemas") / file).read_bytes())
+    return extend(Draft202012Validator, {"oneOf": one_kind})(content)
+
+
+def schema_fault(value: JsonValue, schema: Schema) -> str | None:
+    """Where the value does not fit the schema, and by which of its rules; None where it fits."""
+    try:
+        fault = next(schema.iter_errors(value), None)
+    except RecursionError:
+        return "nested too deeply"
+    return fault and f"{fault.json_path[:_LONGEST_PLACE]} breaks its rule '{fault.validator}'"
+
+
+def schema_texts() -> dict[str, str]:
+    """The schemas of plans and statements as they stand in their files, by name; ``python -m
+    cloakwork.publishing.statement`` in a checkout writes them again.
+    """
+    of_plans = schema_of(Plan, "urn:cloakwork:plan:v2", "Cloakwork plan, version 2")
+    schemas = {PLAN_SCHEMA: of_plans, STATEMENT_SCHEMA: statement_schema()}
+    return {
+        name: json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+        for name, schema in schemas.items()
+    }
+
+
+if __name__ == "__main__":
+    for name, text in schema_texts().items():
+        (shipped("schemas") / name).write_text(text, encoding="utf-8")

@@ -85,13 +85,14 @@ from cloakwork.publishing.from_plan import (
     statement_of,
 )
 from cloakwork.publishing.keys import keyid_of
-from cloakwork.publishing.schemas import Schema, schema_fault
 from cloakwork.publishing.stamp import differences, flat, stamp
 from cloakwork.publishing.statement import (
     PREDICATE_TYPE,
     PrivacyStatement,
+    Schema,
     Statement,
     canonical_bytes,
+    schema_fault,
 )
 from cloakwork.run.release import tells_measurements
 

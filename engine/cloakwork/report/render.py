@@ -17,8 +17,14 @@ from cloakwork.publishing.dsse import read_envelope, read_json
 from cloakwork.publishing.examine import known_key
 from cloakwork.publishing.folder import INTERNAL_FOLDER, PLAN_FILE, STATEMENT_FILE
 from cloakwork.publishing.from_plan import reworded_statement
-from cloakwork.publishing.schemas import PLAN_SCHEMA, published_schema, schema_fault
-from cloakwork.publishing.statement import PrivacyStatement, Statement, file_digest
+from cloakwork.publishing.statement import (
+    PLAN_SCHEMA,
+    PrivacyStatement,
+    Statement,
+    file_digest,
+    published_schema,
+    schema_fault,
+)
 from cloakwork.publishing.verify import check_signature, read_statement
 from cloakwork.report.html import dpia_html, internal_html, public_html
 from cloakwork.report.interchange import assessment_results, dpv_terms

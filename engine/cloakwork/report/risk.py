@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from cloakwork.base.errors import OutputError
 from cloakwork.base.text import first_fault
-from cloakwork.evaluation.canary_audit import CanaryAudit
+from cloakwork.evaluation.dp_audit import CanaryAudit
 from cloakwork.evaluation.pairs import PairAudit
 from cloakwork.evaluation.risk_figures import Attack, RiskReport
 from cloakwork.report.html import page
