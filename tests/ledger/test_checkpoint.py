@@ -21,7 +21,7 @@ from cloakwork.ledger.journal import Entry, first_break, tables
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.plan.policies import parse_policy
 from cloakwork.policy.load import digest
-from cloakwork.publishing import checkpoint as signing
+from cloakwork.publishing import reconcile as signing
 from cloakwork.publishing.dsse import canonical, seal
 from cloakwork.publishing.keys import signing_key
 from cloakwork.publishing.reconcile import compare, make_checkpoint, read_checkpoint
@@ -274,7 +274,7 @@ def test_only_what_a_trusted_key_signed_as_a_checkpoint_is_one(
     envelope = json.loads(head.read_bytes())
     payload = base64.b64decode(envelope["payload"])
     own, stranger = signing_key(), of_file.key("eve")
-    by_stranger = json.loads(seal(payload, stranger, signing.PAYLOAD_TYPE))
+    by_stranger = json.loads(seal(payload, stranger, signing.CHECKPOINT_TYPE))
     shorter = json.loads(payload) | {"entries": 1, "noted": []}
     shorter["head"] = shorter["ledger"]
     forged: dict[str, Any] = {
@@ -283,12 +283,12 @@ def test_only_what_a_trusted_key_signed_as_a_checkpoint_is_one(
         "changed": envelope | {"payload": base64.b64encode(canonical(shorter)).decode()},
         "a statement": json.loads(seal(payload, own)),
         "a statement under another type": json.loads(seal(payload, own))
-        | {"payloadType": signing.PAYLOAD_TYPE},
+        | {"payloadType": signing.CHECKPOINT_TYPE},
         "more than a checkpoint": json.loads(
-            seal(canonical(json.loads(payload) | {"x": 1}), own, signing.PAYLOAD_TYPE)
+            seal(canonical(json.loads(payload) | {"x": 1}), own, signing.CHECKPOINT_TYPE)
         ),
         "no entries": json.loads(
-            seal(canonical(json.loads(payload) | {"entries": 0}), own, signing.PAYLOAD_TYPE)
+            seal(canonical(json.loads(payload) | {"entries": 0}), own, signing.CHECKPOINT_TYPE)
         ),
         "unsigned": envelope | {"signatures": []},
     }
