@@ -31,6 +31,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "verify": ("releases", "Check that a release is what its statement says."),
     "pack": ("releases", "Put the public parts of a release into one file to send."),
     "report": ("releases", "Show the audit report of a release."),
+    "convert": ("releases", "Write a log as Parquet, XES or CSV, whatever its format."),
     "ledger": ("ledger", "Show, verify, back up and reconcile the budget that was spent."),
     "dataset": ("ledger", "Declare datasets, and show what is left of their budgets."),
     "registry": ("registry", "Keep versions of policies, approve and revoke them."),
@@ -44,6 +45,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "Attack a log, and a release of it: who is found by what somebody knows?",
     ),
     "mechanisms": ("mechanisms", "List what can be applied, and how far each is proved."),
+    "demo": ("releases", "Anonymize the example log, and verify the release."),
     "console": ("console", "Do all of this in a browser, on this machine."),
 }
 """Of each command the module of this package that holds it, loaded when it is asked for, so that

@@ -65,6 +65,11 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
         "cloakwork pack release --out release.zip",
         "cloakwork pack release --out release.zip --public-key key.pem",
     ),
+    "demo": ("cloakwork demo", "cloakwork demo my-demo"),
+    "convert": (
+        "cloakwork convert log.xes.gz log.parquet",
+        "cloakwork convert log.csv parts --format parquet --column activity=step",
+    ),
     "report": (
         "cloakwork report release > report.html",
         "cloakwork report release --audience internal --format pdf --out report.pdf",

@@ -1,20 +1,28 @@
-"""``cloakwork verify``, ``pack`` and ``report``: what is done with a release that was made."""
+"""``cloakwork verify``, ``pack`` and ``report``: what is done with a release that was made; and
+``convert``: a log in another format.
+"""
 
+import shutil
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from cloakwork.base.errors import VerificationFailed
+from cloakwork.base.errors import OutputError, VerificationFailed
 from cloakwork.base.progress import heard_by
 from cloakwork.cli.options import (
     PATH,
+    column_mapping,
+    column_option,
     is_terminal,
     json_option,
     ledger_option,
     print_json,
     print_lines,
     progress_of,
+    quiet_option,
+    require_log,
 )
 
 if TYPE_CHECKING:
@@ -224,3 +232,76 @@ def report(
     # An internal report holds figures of the raw log: it is readable by its owner alone.
     write_file(out, made, private=audience == "internal")
     click.echo(f"wrote {out}", err=True)
+
+
+@click.command()
+@click.argument("log", type=PATH)
+@click.argument("out", type=PATH)
+@click.option(
+    "--format",
+    "output",
+    type=click.Choice(["parquet", "xes.gz", "csv.gz"]),
+    help="What to write; by default what OUT ends in, else parquet.",
+)
+@column_option
+@quiet_option
+@json_option
+def convert(
+    log: Path, out: Path, output: str | None, columns: tuple[str, ...], quiet: bool, as_json: bool
+) -> None:
+    """Write LOG, in whatever format it is, as Parquet, XES or CSV, in little memory.
+
+    OUT is a file, or, of more than a million events, a folder of several. Nothing is anonymized:
+    keep it inside.
+    """
+    from cloakwork.publishing.publish import convert as convert_log
+
+    require_log(log)
+    if output is None:
+        output = next((end for end in ("xes.gz", "csv.gz") if out.name.endswith(end)), "parquet")
+    with progress_of(quiet=quiet or as_json) as reporter:
+        found = convert_log(
+            log, out, output, columns=column_mapping(columns, log), reporter=reporter
+        )
+    if as_json:
+        print_json({"out": str(out), "format": output, **asdict(found)})
+        return
+    what = "1 file" if found.files == 1 else f"a folder of {found.files:,} files"
+    click.echo(f"{out}: {found.cases:,} cases, {found.events:,} events, {output}, {what}")
+    for note in found.notes:
+        click.echo(f"  note: {note}")
+    click.echo("  nothing is anonymized: keep it inside")
+
+
+DEMO_POLICY: Final = "flow-with-drawn-times"
+
+
+@click.command()
+@click.argument("folder", metavar="[DIR]", type=PATH, default=Path("cloakwork-demo"))
+@click.pass_context
+def demo(context: click.Context, folder: Path) -> None:
+    """Anonymize the example log, as a shipped policy says, into DIR, and verify the release.
+
+    The log is invented: visits of a hospital. DIR must not exist; it gets a ledger of its own.
+    """
+    from cloakwork.cli.plan import apply
+    from cloakwork.policy.load import shipped
+
+    if folder.exists() or folder.is_symlink():
+        raise OutputError(
+            f"{folder}: exists already, and nothing is overwritten; name a new folder"
+        )
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be made ({error.strerror})") from error
+    log = folder / "hospital.xes.gz"
+    shutil.copyfile(shipped("examples") / "logs" / log.name, log)
+    ledger, release = folder / "ledger.db", folder / "release"
+    click.echo(f"cloakwork apply {DEMO_POLICY} {log} --out {release} --ledger {ledger}")
+    context.invoke(apply, policy_or_plan=DEMO_POLICY, log=str(log), out=release, ledger=str(ledger))
+    click.echo(f"\ncloakwork verify {release}")
+    context.invoke(verify, path=release)
+    click.echo(
+        f"\nNever publish {log} and {release / 'internal'}: they hold, or tell of, the raw log."
+    )

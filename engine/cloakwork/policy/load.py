@@ -261,7 +261,7 @@ def _placed_fault(document: Document, finding: ShapeError) -> Fault:
 _PACKAGE: Final = Path(__file__).resolve().parent.parent
 
 
-def shipped(kind: Literal["policies", "schemas"]) -> Path:
+def shipped(kind: Literal["policies", "schemas", "examples"]) -> Path:
     """The folder that holds what is shipped.
 
     In a wheel it lies inside the package, in a checkout at the root of the repository.

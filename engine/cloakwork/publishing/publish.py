@@ -16,10 +16,13 @@ from cloakwork.base.errors import LedgerError, OutputError, VerificationFailed
 from cloakwork.base.files import draft_folder, new_file
 from cloakwork.base.interrupts import stop_if_interrupted
 from cloakwork.base.notebook_html import listing, paragraph, shown, table
-from cloakwork.base.progress import Reporter, silent
-from cloakwork.engines.base import part_bounds
+from cloakwork.base.progress import Reporter, heard_by, silent
+from cloakwork.engines.base import EVENTS_OF_A_PART, part_bounds
+from cloakwork.engines.batched import LocalEngine
 from cloakwork.log.eventlog import EventLog, LogHandle
 from cloakwork.log.formats import Attribute, write_log
+from cloakwork.log.formats.reading import open_rows
+from cloakwork.log.formats.row_source import ReadRequest
 from cloakwork.publishing.dsse import seal
 from cloakwork.publishing.examine import verify, verify_written
 from cloakwork.publishing.folder import (
@@ -45,6 +48,7 @@ from cloakwork.publishing.statement import (
     statement_payload,
 )
 from cloakwork.publishing.verify import Verification
+from cloakwork.run.prepare import SourceFigures
 from cloakwork.run.release import Release
 from cloakwork.run.run import recording_failure
 
@@ -374,3 +378,56 @@ def pack(folder: Path, out: Path, *, public_key: Path | None = None) -> Verifica
             raise VerificationFailed(wrong)
         found = verify(draft, public_key=public_key)
     return replace(found, path=out, internal=holds_internal(folder))
+
+
+# --- a log in another format
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """How many ``files`` hold the log, and how many cases and events; what its reader noted."""
+
+    files: int
+    cases: int
+    events: int
+    notes: tuple[str, ...]
+
+
+def convert(
+    path: Path,
+    out: Path,
+    output: str,
+    *,
+    columns: Mapping[str, str] | None = None,
+    part_events: int = EVENTS_OF_A_PART,
+    reporter: Reporter = silent,
+) -> Converted:
+    """Write the log at ``path`` as the new ``out``, in the format ``output`` and in bounded memory:
+    a file, or a folder of several of about ``part_events`` events each. Cases are whole, and their
+    events ordered by time; nothing is protected.
+
+    Raises LogError, and OutputError where ``out`` exists or cannot be written; then there is none.
+    """
+    if out.exists() or out.is_symlink():
+        raise OutputError(f"{out}: exists already, and nothing is overwritten; name a new one")
+    reporter(f"reading {path}")
+    rows = open_rows(path, request=ReadRequest(columns=columns))
+    try:
+        with heard_by(reporter), draft_folder(out.parent, DRAFT) as draft:
+            opened = LocalEngine(batch_events=part_events).open(
+                rows, lambda log: log, None, SourceFigures()
+            )
+            folder = draft / "parts"
+            folder.mkdir()
+            # A log without cases is a file all the same, which says what columns it has.
+            for number, part in enumerate(opened.log.batches(), start=1):
+                if part.case_count or number == 1:
+                    reporter(f"writing part {number:,}")
+                    name = part_name(output, number).rpartition("/")[2]
+                    write_log(part, folder / name, FAMILY[output])
+            files = list(folder.iterdir())
+            (files[0] if len(files) == 1 else folder).rename(out)
+    except OSError as error:
+        raise OutputError(f"{out}: cannot be written ({error.strerror or error})") from error
+    cases, events = (int(opened.seen[name].item()) for name in ("cases", "events"))
+    return Converted(len(files), cases, events, opened.log.notes)

@@ -195,7 +195,7 @@ def require_no_other_file(location: str) -> None:
         raise LogError(
             location,
             f"the engine spark reads Parquet and tables, not {ending}",
-            hint="use --engine local, or convert it to Parquet",
+            hint="use --engine local, or 'cloakwork convert LOG OUT' first",
         )
 
 
