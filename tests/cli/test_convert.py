@@ -7,11 +7,12 @@ import polars as pl
 import pytest
 
 from cloakwork import EventLog, read_log
+from cloakwork.engines import partition
 from cloakwork.publishing.publish import convert
 from conftest import EXAMPLES
 from log_equality import assert_same_log
 
-LOG = EXAMPLES / "logs" / "hospital.xes.gz"
+LOG = EXAMPLES / "hospital.xes.gz"
 
 
 def by_case(log: EventLog) -> EventLog:
@@ -30,7 +31,10 @@ def test_a_log_is_the_same_in_another_format(cloakwork, tmp_path: Path, output: 
     assert_same_log(by_case(read_log(LOG)), by_case(read_log(out)))
 
 
-def test_a_large_log_becomes_a_folder_of_whole_cases(tmp_path: Path) -> None:
+def test_a_large_log_becomes_a_folder_of_whole_cases(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partition, "EVENTS_A_PART", 300)
     out = tmp_path / "parts"
     found = convert(LOG, out, "parquet", part_events=1_000)
     files = sorted(out.iterdir())

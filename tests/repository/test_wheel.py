@@ -63,7 +63,9 @@ def run(installed: Path, folder: Path, *command: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("kind", ["policies/*.yaml", "schemas/*.json"])
+@pytest.mark.parametrize(
+    "kind", ["policies/*.yaml", "schemas/*.json", "examples/logs/hospital.xes.gz"]
+)
 def test_wheel_carries_the_shipped_files(kind: str, wheel: Path) -> None:
     """Every policy and schema of the tree is in the wheel."""
     shipped = {f"cloakwork/{path.relative_to(ROOT).as_posix()}" for path in ROOT.glob(kind)}

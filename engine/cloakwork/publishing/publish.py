@@ -19,7 +19,7 @@ from cloakwork.base.notebook_html import listing, paragraph, shown, table
 from cloakwork.base.progress import Reporter, heard_by, silent
 from cloakwork.engines.base import EVENTS_OF_A_PART, part_bounds
 from cloakwork.engines.batched import LocalEngine
-from cloakwork.log.eventlog import EventLog, LogHandle
+from cloakwork.log.eventlog import EventLog, LogHandle, joined_batches
 from cloakwork.log.formats import Attribute, write_log
 from cloakwork.log.formats.reading import open_rows
 from cloakwork.log.formats.row_source import ReadRequest
@@ -414,20 +414,31 @@ def convert(
     rows = open_rows(path, request=ReadRequest(columns=columns))
     try:
         with heard_by(reporter), draft_folder(out.parent, DRAFT) as draft:
-            opened = LocalEngine(batch_events=part_events).open(
-                rows, lambda log: log, None, SourceFigures()
-            )
+            opened = LocalEngine().open(rows, lambda log: log, None, SourceFigures())
             folder = draft / "parts"
             folder.mkdir()
-            # A log without cases is a file all the same, which says what columns it has.
-            for number, part in enumerate(opened.log.batches(), start=1):
-                if part.case_count or number == 1:
-                    reporter(f"writing part {number:,}")
-                    name = part_name(output, number).rpartition("/")[2]
-                    write_log(part, folder / name, FAMILY[output])
+            for number, part in enumerate(_in_parts(opened.log, part_events), start=1):
+                reporter(f"writing part {number:,}")
+                name = part_name(output, number).rpartition("/")[2]
+                write_log(part, folder / name, FAMILY[output])
             files = list(folder.iterdir())
             (files[0] if len(files) == 1 else folder).rename(out)
     except OSError as error:
         raise OutputError(f"{out}: cannot be written ({error.strerror or error})") from error
     cases, events = (int(opened.seen[name].item()) for name in ("cases", "events"))
     return Converted(len(files), cases, events, opened.log.notes)
+
+
+def _in_parts(log: LogHandle, events: int) -> Iterator[EventLog]:
+    """The batches put together, until they have so many events; one at least: a log without cases
+    still says which columns it has.
+    """
+    held: list[EventLog] = []
+    for batch in log.batches():
+        if batch.case_count or not held:
+            held.append(batch)
+        if sum(each.event_count for each in held) >= events:
+            yield joined_batches(held)
+            held = []
+    if held:
+        yield joined_batches(held)
