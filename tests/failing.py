@@ -36,7 +36,10 @@ def first_words(folder: Path, n: int, kind: str, report: Path) -> str:
     """Python that arms a process: the ``n``-th place (from 1) below ``folder`` fails. What failed
     is written to ``report``, which stays empty where there were fewer places.
     """
-    return f"import failing; failing.fail_at({str(folder)!r}, {n}, {kind!r}, {str(report)!r})"
+    here = str(Path(__file__).parent)
+    armed = f"failing.fail_at({str(folder)!r}, {n}, {kind!r}, {str(report)!r})"
+    # A process of its own does not know the folder of the tests.
+    return f"import sys; sys.path.append({here!r}); import failing; {armed}"
 
 
 def fail_at(folder: str, n: int, kind: str, report: str) -> None:

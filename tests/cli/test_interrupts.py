@@ -15,6 +15,8 @@ from counterexamples.small import small_log, small_policy
 AS_TYPED = """
 import os, signal, sys
 import cloakwork.cli as cli
+# Whoever runs the tests may ignore it (nohup).
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 sys.argv[1:] = {words!r}
 {moment}
 code = cli.main()

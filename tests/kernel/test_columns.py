@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from cloakwork.base.costs import PoissonSampled
 from cloakwork.base.facts import Facts, Unit
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
-from cloakwork.engines.base import merged
 from cloakwork.engines.measured import measured_of
 from cloakwork.errors import PlanUnsound
 from cloakwork.evaluation.one_mechanism import run_step
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Cases, Clip, CustomQuery, Entries, Kernel, Laplace, NotGranted
 from cloakwork.kernel.vectors import Sums, added_up, answered, key_of
+from cloakwork.log.eventlog import merged
 from cloakwork.log.limits import ENVIRONMENT
 from cloakwork.mechanisms.aggregates import CaseRows, VariantCounts
 from cloakwork.mechanisms.registry import Package

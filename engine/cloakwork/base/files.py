@@ -148,7 +148,8 @@ class Lock:
 
 def remove_if_possible(path: Path) -> None:
     """Remove a file that the next start removes otherwise."""
-    with suppress(OSError):
+    # Where an object is cleared away nobody hears of an error.
+    with suppress(OSError, MemoryError):
         path.unlink()
 
 

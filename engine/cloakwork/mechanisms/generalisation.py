@@ -61,8 +61,10 @@ def deepest_group(hierarchy: Mapping[str, JsonValue]) -> int:
 
 def _groups(hierarchy: Mapping[str, JsonValue]) -> dict[str, list[str]]:
     """The groups in which each value of a generalisation tree stands, from the root down."""
-    # Names of groups are text; where a value stands in its list is a number.
-    return {
-        str(value): ["*", *(step for step in place if isinstance(step, str))]
-        for place, value in leaves_of_tree(hierarchy, ())
-    }
+    found = {}
+    for place, value in leaves_of_tree(hierarchy, ()):
+        # Names of groups are text; where a value stands in its list is a number.
+        groups = ["*", *(step for step in place if isinstance(step, str))]
+        # What holds nothing is a value itself.
+        found[groups.pop() if value is None else str(value)] = groups
+    return found
