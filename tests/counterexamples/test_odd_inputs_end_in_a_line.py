@@ -306,3 +306,14 @@ def test_a_very_long_case_is_not_compared_with_itself(monkeypatch):
     assert all(source != target for source, target in asked) and len(asked) == 12
     monkeypatch.setattr(sequences, "MOST_EVENTS", 100)
     assert found.tolist() == EditDistances(texts).between(rows, rows).tolist()
+
+
+def test_an_object_centric_log_in_xml_is_not_read_as_an_empty_one(tmp_path):
+    """Its root is called as that of XES, and it holds no trace."""
+    path = tmp_path / "orders.xml"
+    path.write_text(
+        '<?xml version="1.0"?>\n<log>\n<object-types><object-type name="order"/></object-types>\n'
+        '<events><event id="e" type="pay" time="2024-01-01T00:00:00Z"/></events>\n</log>\n'
+    )
+    with pytest.raises(LogError, match=r"orders\.xml:3: an object-centric log .* is not read"):
+        read_log(path)

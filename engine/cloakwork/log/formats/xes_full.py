@@ -176,6 +176,10 @@ class LogXml(XmlReader):
                 self._opened_traces += 1
                 self.trace_at = self.parser.CurrentByteIndex
                 return
+            if name.rpartition(" ")[2] == "object-types":
+                raise self._fault_here(
+                    "an object-centric log (OCEL 2.0) in XML is not read", "give its JSON or SQLite"
+                )
             self.irregular.stray_events += name == self._event
             self._skip_element()
         elif self._place == "nowhere":
