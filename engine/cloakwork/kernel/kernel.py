@@ -534,7 +534,8 @@ class Kernel:
             if np.shape(parameters) != (size,):
                 raise PlanUnsound("an update changes how many parameters there are")
         if table is not None:
-            first = Selected(np.arange(told), ((),) * told, noisy[:told])
+            codes = np.arange(size)[:told]
+            first = Selected(codes, ((),) * len(codes), noisy[:told])
             self.__answers.append((table, descent.clip, descent.noise, first))
         return parameters
 

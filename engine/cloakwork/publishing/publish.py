@@ -422,7 +422,11 @@ def convert(
                 name = part_name(output, number).rpartition("/")[2]
                 write_log(part, folder / name, FAMILY[output])
             files = list(folder.iterdir())
-            (files[0] if len(files) == 1 else folder).rename(out)
+            if len(files) == 1:
+                # A link replaces no file that came up meanwhile; neither does a folder's new name.
+                os.link(files[0], out)
+            else:
+                folder.rename(out)
     except OSError as error:
         raise OutputError(f"{out}: cannot be written ({error.strerror or error})") from error
     cases, events = (int(opened.seen[name].item()) for name in ("cases", "events"))

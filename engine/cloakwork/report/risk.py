@@ -42,7 +42,10 @@ def canary_lines(found: Sequence[CanaryAudit], unseen: str | None, width: int) -
     """How well each step's noisy answers told canaries; ``unseen``: why none could be told."""
     for each in found:
         seen = f"epsilon >= {each.epsilon:.3f}" if each.epsilon > 0 else "nothing seen"
-        verdict = "within" if each.passed else "EXCEEDS"
+        verdict = "within"
+        if each.epsilon > each.claim:
+            # At 95 % one audit in twenty of a sound claim says so.
+            verdict = "above, but not beyond doubt," if each.passed else "EXCEEDS"
         line = (
             f"{each.canaries} canaries in {each.runs} runs: {seen}, {verdict} the "
             f"{each.claim:.3g} that it is charged for (delta {each.delta:g}): "
@@ -51,7 +54,8 @@ def canary_lines(found: Sequence[CanaryAudit], unseen: str | None, width: int) -
         if each.mu is not None:
             line += f"; as Gaussian noise of mu >= {max(0.0, each.mu):.3f}"
         yield from textwrap.wrap(line, width, initial_indent="  ", subsequent_indent="    ")
-        yield "  each share wrong with probability at most .05; passing is no proof"
+        yield "  each share is wrong with probability .05 at most, the verdict with about"
+        yield "    1e-6; passing is no proof"
     if unseen is not None:
         line = f"no canaries: {unseen}"
         yield from textwrap.wrap(line, width, initial_indent="  ", subsequent_indent="    ")

@@ -557,8 +557,7 @@ class CanaryScores:
 def canary_scores(step: ReplayedStep, canaries: int, runs: int, noise: Noise) -> CanaryScores:
     """Of so many cases of the step's log, each in half of the runs; the others are in all of them.
 
-    Raises CloakworkError where no answer can be told apart: its noise is not added to sums of all
-    cases.
+    Raises CloakworkError where no answer is a noisy sum over all cases.
     """
     log, owner = step.log, step.step.unit.attribute
     if owner is not None:
@@ -608,7 +607,7 @@ def _telling(step: ReplayedStep, canaries: int) -> Ints:
 
 
 NEARLY: Final = 0.9
-"""Canaries that move answers less far, in squares, would make the others seem to."""
+"""Of the largest square of a move: canaries below it would hide how well the others are told."""
 
 
 @dataclass(frozen=True, slots=True)
