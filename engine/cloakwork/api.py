@@ -444,7 +444,7 @@ def risk(
 
 
 def compare(
-    log: "EventLog | str | Path | pl.DataFrame | pd.DataFrame",
+    log: "EventLog | str | Path | pl.DataFrame | pd.DataFrame | None",
     policies: Policy | str | Path | Sequence[Policy | str | Path],
     *,
     sweep: "Sweeps" = (),
@@ -459,9 +459,10 @@ def compare(
     were compared, and is charged nothing.
 
     ``log``: as for ``apply``; it is not opened where a setting asks for differential privacy of
-    whole units or local privacy. ``sweep``: values by the name of a guarantee's number, such as
-    ``{"k": [5, 10]}``, or texts such as ``"k=5,10"``. ``profile``: one that was bought.
-    ``cases``: how many cases the log has, where that is public. ``window``: as for ``make_plan``.
+    whole units or local privacy. None: all run on an invented log, whatever they ask for.
+    ``sweep``: values by the name of a guarantee's number, such as ``{"k": [5, 10]}``, or texts such
+    as ``"k=5,10"``. ``profile``: one that was bought. ``cases``: how many cases the log has, where
+    that is public. ``window``: as for ``make_plan``.
     Raises CloakworkError, or one of its kinds, for what concerns all settings; what concerns one
     is said there.
     """

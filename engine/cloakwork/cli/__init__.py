@@ -46,6 +46,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "mechanisms": ("mechanisms", "List what can be applied, and how far each is proved."),
     "demo": ("releases", "Anonymize the example log, and verify the release."),
+    "mcp": ("mcp", "Offer tools to an assistant, which sees no log and releases none."),
     "console": ("console", "Do all of this in a browser, on this machine."),
 }
 """Of each command the module of this package that holds it, loaded when it is asked for, so that
@@ -151,7 +152,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if interrupted():
             # On the way out a second Ctrl-C has nothing left to stop.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-        return _failed(error, as_json=asks_for_json(given))
+        return say_failure(error, as_json=asks_for_json(given))
     return code if isinstance(code, int) else 0
 
 
@@ -161,7 +162,7 @@ def _reader_left() -> int:
     return 1
 
 
-def _failed(error: BaseException, *, as_json: bool) -> int:
+def say_failure(error: BaseException, *, as_json: bool) -> int:
     """Say what went wrong, and return the exit code."""
     kind, code, words = _error_kind(error)
     # What stays of the work is noted on the error; Ctrl-C reaches us as Abort, noted on its cause.

@@ -74,6 +74,7 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
         "cloakwork report release > report.html",
         "cloakwork report release --audience internal --format pdf --out report.pdf",
     ),
+    "mcp": ("cloakwork mcp --folder policies", "cloakwork mcp --ledger ledger.db"),
     "console": ("cloakwork console", "cloakwork console --folder permits --no-browser --port 8484"),
     "ledger": ("cloakwork ledger show", "cloakwork ledger history --dataset permits"),
     "ledger show": ("cloakwork ledger show", "cloakwork ledger show --dataset permits --json"),

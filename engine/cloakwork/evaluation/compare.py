@@ -165,6 +165,11 @@ _NOTICES: Final[Mapping[SourceKind, tuple[str, ...]]] = {
 }
 """What must be known before a figure is read."""
 
+NO_LOG: Final = (
+    "A stand-in, invented from public facts: figures of the log will differ. No log was named, and "
+    "none opened. Nothing is charged."
+)
+
 Sweeps = Mapping[str, Iterable[Values]] | Sequence[str]
 
 
@@ -181,7 +186,7 @@ class PublicFacts:
 
 
 def compare_settings(
-    log: "EventLog | str | Path | pl.DataFrame | pd.DataFrame",
+    log: "EventLog | str | Path | pl.DataFrame | pd.DataFrame | None",
     policies: Sequence[Policy],
     known: PublicFacts,
     *,
@@ -207,7 +212,7 @@ def compare_settings(
         is_folder = Path(log).is_dir()
         raise LogError(log, "is a folder" if is_folder else "there is no such file")
     # Sweeps change what is guaranteed, never which kinds of guarantees there are.
-    kind = source_kind(policies)
+    kind = "stand-in" if log is None else source_kind(policies)
     facts = None if kind == "log" else stand_in_facts(policies, known.profile, known.cases)
     # Recorded before the log is opened, so that no look at it goes unnoted.
     ledger.record_event("compared", dataset, comparison_event(policies, settings, kind))
@@ -223,7 +228,10 @@ def compare_settings(
     for place, setting in enumerate(settings, start=1):
         reporter(f"setting {place} of {len(settings)}")
         rows.append(trial.row(setting))
-    notice, assumed = list(_NOTICES[kind]), [] if facts is None else list(facts.assumed)
+    notice, assumed = (
+        [NO_LOG] if log is None else list(_NOTICES[kind]),
+        [] if facts is None else list(facts.assumed),
+    )
     if known.window is not None and kind != "log":
         notice.append(
             f"Cases of window {known.window} are drawn by invented starts: how many there are, and "

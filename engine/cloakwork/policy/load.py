@@ -83,6 +83,14 @@ def with_code_lists(text: str, path: Path) -> str:
     return text
 
 
+def names_code_lists(text: str) -> bool:
+    """Whether a policy's text takes values from files; False where it is no YAML."""
+    try:
+        return any(_code_lists_in(compose_yaml(text)))
+    except UnreadableText:
+        return False
+
+
 def _code_lists_in(root: Node | None) -> Iterator[tuple[int, tuple[MappingNode, Steps]]]:
     """Where domains and ranges are mappings: by the place where these begin."""
     for name, rule in _entries(_entry(_entry(root, "spec"), "attributes")):
