@@ -6,7 +6,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import polars as pl
 from pydantic import JsonValue
 
 from cloakwork.authoring.advice import lint_input, lint_log
@@ -25,7 +24,7 @@ from cloakwork.evaluation.risk_figures import RiskReport
 from cloakwork.evaluation.utility import ATTACKED, MOST_ATTACKED, KeptUtility
 from cloakwork.ledger.ledger import BudgetForecast, Ledger
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog, rows_left_out
-from cloakwork.log.formats import read_log
+from cloakwork.log.formats.reading import given_log, read_log
 from cloakwork.mechanisms.devices import computed_on
 from cloakwork.mechanisms.profile import Profile
 from cloakwork.plan.budget import require_profile_params, reservation_request
@@ -49,15 +48,13 @@ from cloakwork.report.risk import read_risk
 from cloakwork.report.texts import FOUND, open_window_line, warning_lines
 from cloakwork.run.prepare import required_attributes
 from cloakwork.run.profile import measure
-from cloakwork.run.reading import AttributesLeft, SparkTable, choice_for, read_under
+from cloakwork.run.reading import AttributesLeft, choice_for, read_under
 from cloakwork.run.release import Release, StepRecord
 from cloakwork.run.requirements import require_device
 from cloakwork.run.run import EntryDetails, Run, Stopwatch, previewable
 from cloakwork.run.search_cache import SearchCache
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from cloakwork.evaluation.compare import Comparison, Sweeps
 
 
@@ -78,7 +75,7 @@ def _source(path_or_name: str | Path, ledger: Ledger | str | None) -> PolicySour
 
 def apply(
     plan: Plan,
-    log: "EventLog | str | Path | pl.DataFrame | pd.DataFrame | SparkTable",
+    log: object,
     *,
     ledger: Ledger | str | None = None,
     reporter: Reporter = silent,
@@ -92,7 +89,8 @@ def apply(
 ) -> Release:
     """Run ``plan`` on ``log`` and charge ``ledger``; the release stays in memory.
 
-    ``log``: an EventLog, the path of one, or a table of polars, pandas or Spark, one row an event.
+    ``log``: as for ``read_log`` (a path, a ``file:`` URL, a table of one row an event), an
+    EventLog, or a table of Spark.
 
     ``ledger``: a Ledger or its URL; by default ``CLOAKWORK_LEDGER``, else ``ledger.db`` in the
     user's data folder. ``columns``: standard name to the log's own, for CSV,
@@ -155,7 +153,7 @@ def apply(
 
 def release(
     policy: Policy | Plan | str | Path,
-    log: "EventLog | str | Path | SparkTable",
+    log: object,
     out: str | Path,
     *,
     ledger: Ledger | str | None = None,
@@ -227,7 +225,7 @@ def budget(plan: Plan, *, ledger: Ledger | str | None = None) -> BudgetForecast:
 
 def profile(
     policy: Policy,
-    log: EventLog | str | Path,
+    log: object,
     *,
     ledger: Ledger | str | None = None,
     reporter: Reporter = silent,
@@ -242,7 +240,7 @@ def profile(
     book = Ledger.of(ledger)
     required_approval(book, policy, digest(policy), columns=columns)
     if not isinstance(log, EventLog):
-        reporter(f"reading {log}")
+        reporter(f"reading {log}" if isinstance(log, str | Path) else "reading")
         activity, timestamp = (
             policy.attribute_with("control-flow"),
             policy.attribute_with("timestamp"),
@@ -258,7 +256,7 @@ def profile(
 
 def preview(
     plan: Plan,
-    log: EventLog | str | Path,
+    log: object,
     *,
     reporter: Reporter = silent,
     columns: dict[str, str] | None = None,
@@ -368,11 +366,11 @@ def _path(named: str | Path | None) -> Path | None:
 
 
 def risk(
-    original: EventLog | str | Path,
-    released: EventLog | str | Path | None = None,
+    original: object,
+    released: object = None,
     *,
-    other: EventLog | str | Path | None = None,
-    control: EventLog | str | Path | None = None,
+    other: object = None,
+    control: object = None,
     columns: dict[str, str] | None = None,
     policy: Policy | str | Path | None = None,
     ledger: Ledger | str | None = None,
@@ -386,7 +384,7 @@ def risk(
     """Attack ``original``, and a release of it: how often does somebody who knows a little about a
     case find it, or learn more about it?
 
-    ``released``: a release folder, a packed release or a log file, or a log; what its plan says of
+    ``original``: as for ``read_log``, or a release. ``released``: likewise; what its plan says of
     noise on times is used where it has one. ``other``: a second release of the same log, for the
     linking of both. ``control``: cases of the same process that are not in ``original``, as the
     control group of singling out, linkability and inference. ``original`` and ``control`` are read
@@ -410,11 +408,16 @@ def risk(
     if policy is not None and not isinstance(policy, Policy):
         source = policy_source(policy, ledger)
         policy = source.policy()
-    given = [each for each in (released, other) if each is not None]
-    releases = [opened_release(each, policy, columns) for each in given]
+    named = (("released", released), ("other", other))
+    releases = [
+        opened_release(given_log(each, name), policy, columns)
+        for name, each in named
+        if each is not None
+    ]
     plan = next((each.plan for each in releases if each.plan is not None), None)
     under = plan.policy if policy is None and plan is not None else policy
-    logs = [original] if control is None else [original, control]
+    logs = [given_log(original, "original")]
+    logs += [] if control is None else [given_log(control, "control")]
     first, *others = (opened_under(each, under, columns) for each in logs)
     attacked_plan = releases[0].plan if releases and membership else None
     if membership and attacked_plan is None:
@@ -444,7 +447,7 @@ def risk(
 
 
 def compare(
-    log: "EventLog | str | Path | pl.DataFrame | pd.DataFrame | None",
+    log: object,
     policies: Policy | str | Path | Sequence[Policy | str | Path],
     *,
     sweep: "Sweeps" = (),
@@ -471,7 +474,7 @@ def compare(
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     listed = [policies] if isinstance(policies, Policy | str | Path) else policies
     return compare_settings(
-        log,
+        None if log is None else given_log(log),
         [each if isinstance(each, Policy) else load_policy(each, ledger=book) for each in listed],
         PublicFacts(columns, profile, cases, window),
         sweep=sweep,

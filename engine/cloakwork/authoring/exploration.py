@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final
 
 import polars as pl
 
@@ -20,16 +20,13 @@ from cloakwork.authoring.suggestion import (
     suggest,
 )
 from cloakwork.authoring.unknown_log import read_unknown, taken_columns, taken_in_words
-from cloakwork.base.errors import LogError
 from cloakwork.base.notebook_html import paragraph, shown, table
 from cloakwork.base.text import shown as shown_name
 from cloakwork.log.eventlog import ACTIVITY, EventLog
 from cloakwork.log.formats.detect import DetectedInput
 from cloakwork.log.formats.options import ROLES, InputOptions
+from cloakwork.log.formats.reading import given_log, read_log
 from cloakwork.log.variants import variants_of
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 INTERNAL: Final = "Internal: figures of the raw log. Never publish them."
 
@@ -134,19 +131,20 @@ def _row(proposal: Proposal) -> tuple[object, ...]:
 
 
 def explore(
-    log: "EventLog | str | Path | pl.DataFrame | pd.DataFrame",
+    log: object,
     *,
     columns: dict[str, str] | None = None,
     options: InputOptions | None = None,
 ) -> Exploration:
-    """What ``suggest`` sees of ``log``: a log, the path of one, or a table of polars or pandas.
+    """What ``suggest`` sees of ``log``, which is as for ``read_log``.
 
     ``columns``: standard name to the file's own. ``options``: how a file is read, or a log in
     memory was read, as far as it is known; a policy that is suggested says so.
     Internal: it is computed on the raw log.
     """
-    source = Path(log).name if isinstance(log, str | Path) else "the log"
-    read, detected = _opened(log, columns, options)
+    given = given_log(log)
+    source = given.name if isinstance(given, Path) else "the log"
+    read, detected = _opened(given, columns, options)
     # An event without an activity belongs to no activity sequence.
     labelled = read.keep_events(read.events[ACTIVITY].is_not_null().to_numpy())
     variants = variants_of(labelled)
@@ -165,19 +163,12 @@ def explore(
 def _opened(
     log: object, columns: dict[str, str] | None, options: InputOptions | None
 ) -> tuple[EventLog, DetectedInput]:
-    if isinstance(log, str | Path):
-        return read_unknown(Path(log), columns, options=options)
+    if isinstance(log, Path):
+        return read_unknown(log, columns, options=options)
     # Nothing was detected of a log in memory; ``options`` say what its reader was told.
     if options is None:
         detected = NOTHING_DETECTED
     else:
         taken = {full: options.columns[full] for full in ROLES.values() if full in options.columns}
         detected = DetectedInput(options, taken=taken)
-    if isinstance(log, EventLog):
-        return log, detected
-    if isinstance(log, pl.DataFrame):
-        return EventLog.from_polars(log), detected
-    # Told by the name of its module, so that pandas is not imported for it.
-    if type(log).__module__.partition(".")[0] in ("pandas", "pm4py"):
-        return EventLog.from_pandas(cast("pd.DataFrame", log)), detected
-    raise LogError("log", f"must be an EventLog, a path or a table (got {type(log).__name__})")
+    return read_log(log, columns=columns), detected

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import polars as pl
@@ -52,7 +52,7 @@ from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
 from cloakwork.policy.load import digest
 from cloakwork.policy.model import Policy, describe_version
-from cloakwork.run.reading import log_in_memory, read_under
+from cloakwork.run.reading import read_under
 from cloakwork.run.run import Run
 from cloakwork.run.search_cache import SearchCache
 
@@ -138,9 +138,6 @@ class Comparison(Frozen):
     settings: tuple[ComparedSetting, ...]
 
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 RUNS_OF_STAND_IN: Final = 3
 """Runs for each invented process."""
 
@@ -186,7 +183,7 @@ class PublicFacts:
 
 
 def compare_settings(
-    log: "EventLog | str | Path | pl.DataFrame | pd.DataFrame | None",
+    log: EventLog | Path | pl.DataFrame | None,
     policies: Sequence[Policy],
     known: PublicFacts,
     *,
@@ -208,8 +205,8 @@ def compare_settings(
             f"compare: the policies are about the datasets '{dataset}' and '{others[0]}'; "
             "one log is of one dataset"
         )
-    if isinstance(log, str | Path) and not Path(log).is_file():
-        is_folder = Path(log).is_dir()
+    if isinstance(log, Path) and not log.is_file():
+        is_folder = log.is_dir()
         raise LogError(log, "is a folder" if is_folder else "there is no such file")
     # Sweeps change what is guaranteed, never which kinds of guarantees there are.
     kind = "stand-in" if log is None else source_kind(policies)
@@ -289,19 +286,12 @@ def _opened(
     reporter: Reporter,
 ) -> EventLog:
     """The log as the policies read it; refuses those that read it in several ways."""
-    if isinstance(log, EventLog):
-        return log
-    if any(policy.spec.input != policies[0].spec.input for policy in policies):
+    ways = [policy.spec.input != policies[0].spec.input for policy in policies]
+    if any(ways) and not isinstance(log, EventLog):
         raise CloakworkError("compare: the policies read the log in several ways (spec.input)")
-    if isinstance(log, str | Path):
+    if isinstance(log, Path):
         reporter(f"reading {log}")
-        return read_under(
-            policies[0],
-            log,
-            columns=columns,
-            on_excess="drop",
-        )
-    return log_in_memory(policies[0], log, columns)
+    return read_under(policies[0], log, columns=columns, on_excess="drop")
 
 
 def stand_in_logs(facts: StandInFacts) -> list[EventLog]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from cloakwork.base.errors import LogError, MissingExtra
+from cloakwork.base.errors import LogError, MissingExtra, first_line
 from cloakwork.base.naming import values_of
 from cloakwork.base.text import shown
 
@@ -18,6 +18,35 @@ PM4PY_OWN: Final = "@@"
 """What the names of columns begin with that pm4py adds for itself: numbers of rows and cases."""
 
 _NULLABLE: Final = {pl.Int64: "Int64", pl.Boolean: "boolean"}
+
+
+def table_of(table: object, argument: str = "log") -> pl.DataFrame:
+    """A table as one of polars: of polars, of pandas or pm4py (as ``polars_of``), or of whatever
+    hands its columns over by Arrow's PyCapsule interface, such as pyarrow and DuckDB.
+
+    Raises LogError for what is none, which says what came as ``argument``.
+    """
+    if isinstance(table, pl.DataFrame):
+        return table
+    kind = type(table)
+    if kind.__module__.partition(".")[0] in ("pandas", "pm4py"):
+        return polars_of(table)
+    if not hasattr(table, "__arrow_c_stream__"):
+        raise LogError(
+            argument,
+            "must be an EventLog, a path or a table of pandas, polars, Arrow or DuckDB "
+            f"(got {kind.__name__})",
+            hint="make it a table of one row an event, such as polars.DataFrame(...)",
+        )
+    try:
+        return pl.DataFrame(table)
+    # Whatever goes wrong in code that is not ours.
+    except Exception as error:
+        raise LogError(
+            argument,
+            f"a {kind.__name__} that cannot be read by Arrow's stream ({first_line(error)})",
+            hint="hand it over as a table of polars or pandas",
+        ) from error
 
 
 def polars_of(frame: object) -> pl.DataFrame:

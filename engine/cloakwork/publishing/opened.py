@@ -8,8 +8,7 @@ from pydantic import ValidationError
 
 from cloakwork.base.errors import LogError, VerificationFailed
 from cloakwork.base.lineage import TIMESTAMPS
-from cloakwork.log.eventlog import EventLog
-from cloakwork.log.formats import read_log
+from cloakwork.log.formats.reading import given_log, read_log
 from cloakwork.log.formats.source import format_by_suffix
 from cloakwork.plan.model import Plan
 from cloakwork.policy.model import Policy
@@ -27,17 +26,18 @@ from cloakwork.run.reading import OpenedLog, is_log_file, read_under
 
 
 def opened_log(
-    source: EventLog | str | Path,
+    source: object,
     columns: dict[str, str] | None = None,
     *,
     timeless: bool = False,
 ) -> OpenedLog:
-    """Read ``source``; raises LogError for what is neither a log nor a release. Signatures are not
-    looked at: that is for ``verify``. ``timeless``: a table without a column of times has none.
+    """Read ``source``, a release or what ``read_log`` takes; raises LogError for what is neither.
+    Signatures are not looked at: that is for ``verify``. ``timeless``: a table without a column of
+    times has none.
     """
-    if isinstance(source, EventLog):
-        return OpenedLog(source, "log")
-    path = Path(source)
+    path = given_log(source)
+    if not isinstance(path, Path):
+        return OpenedLog(read_log(path, columns=columns), "log")
     if path.is_dir():
         # What tells a release's folder of parts from another folder is the statement beside it.
         is_log = LOG_NAME.fullmatch(path.name) and (path.parent / STATEMENT_FILE).exists()
@@ -55,7 +55,7 @@ def opened_log(
 
 
 def opened_release(
-    source: EventLog | str | Path, policy: Policy | None, columns: dict[str, str] | None
+    source: object, policy: Policy | None, columns: dict[str, str] | None
 ) -> OpenedLog:
     """A release, or a log in its place: as it stands, and under ``policy`` where a log file cannot
     be read so.
@@ -71,19 +71,20 @@ def opened_release(
 
 
 def opened_under(
-    source: EventLog | str | Path, policy: Policy | None, columns: dict[str, str] | None
+    source: object, policy: Policy | None, columns: dict[str, str] | None
 ) -> OpenedLog:
     """A log that is no release, read as ``policy`` says, if there is one; ``columns`` go before
     it.
     """
-    if isinstance(source, EventLog) or not is_log_file(source):
-        return opened_log(source, columns)
-    if policy is not None:
-        path = Path(source)
-        return OpenedLog(read_under(policy, path, columns=columns), path.name)
+    path = Path(source) if isinstance(source, str | Path) else None
+    if policy is not None and (path is None or is_log_file(path)):
+        name = "log" if path is None else path.name
+        return OpenedLog(read_under(policy, source, columns=columns), name)
     try:
         return opened_log(source, columns)
     except LogError as error:
+        if not is_log_file(source):
+            raise
         raise _naming_policy(error) from error
 
 

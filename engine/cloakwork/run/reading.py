@@ -5,10 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import Final, Protocol
 from zipfile import is_zipfile
-
-import polars as pl
 
 from cloakwork.base.errors import CloakworkError, LogError
 from cloakwork.base.progress import Reporter
@@ -16,37 +14,36 @@ from cloakwork.engines.base import Engine
 from cloakwork.engines.executors import InThisProcess, Processes
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
-from cloakwork.log.formats.options import ROW_NUMBER, InputOptions
-from cloakwork.log.formats.reading import open_rows, read_log
+from cloakwork.log.formats.options import InputOptions
+from cloakwork.log.formats.reading import given_log, log_of_table, open_rows, read_log
 from cloakwork.log.formats.row_source import ReadRequest, RowSource
 from cloakwork.log.formats.source import format_by_suffix
 from cloakwork.log.limits import OnExcess
+from cloakwork.log.pandas_tables import table_of
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.plan.model import Plan
 from cloakwork.policy.model import Policy
 from cloakwork.run.requirements import needs_all_cases
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-_PARAMETERS: Final = {CASE_ID: "case_id", ACTIVITY: "activity", TIMESTAMP: "timestamp"}
-"""Standard names as ``EventLog.from_polars`` calls them."""
-
 
 def read_under(
     policy: Policy,
-    path: str | Path,
+    log: object,
     *,
     columns: Mapping[str, str] | None = None,
     keep: Callable[[str], bool] | None = None,
     on_excess: OnExcess = "refuse",
 ) -> EventLog:
-    """The log at ``path``, read as ``spec.input`` and the roles of ``policy`` say; ``columns`` go
-    before its own. Arguments and errors as of ``read_log``.
+    """``log``, read as ``spec.input`` and the roles of ``policy`` say; ``columns`` go before its
+    own. Arguments and errors as of ``read_log``; an EventLog is returned as it is.
     """
+    source = given_log(log)
+    if isinstance(source, EventLog):
+        return source
+    if not isinstance(source, Path):
+        return log_in_memory(policy, source, columns)
     request = request_under(policy, columns=columns, keep=keep, on_excess=on_excess)
-    return read_log(path, request=request)
+    return read_log(source, request=request)
 
 
 def request_under(
@@ -73,25 +70,19 @@ def request_under(
     )
 
 
-def is_log_file(source: EventLog | str | Path) -> bool:
-    """Whether a policy may say how this is read; a log and a release stand for themselves."""
-    if isinstance(source, EventLog):
+def is_log_file(source: object) -> bool:
+    """Whether a policy may say how this file is read; a log and a release stand for themselves."""
+    if not isinstance(source, str | Path):
         return False
     path = Path(source)
     return path.is_file() and (format_by_suffix(path) is not None or not is_zipfile(path))
 
 
 def log_in_memory(policy: Policy, table: object, columns: Mapping[str, str] | None) -> EventLog:
-    """The log of a table of polars or pandas, its columns named as ``read_under`` would; of
-    ``spec.input`` nothing else counts there. LogError for what is no table, or lacks a column.
+    """The log of a table, its columns named as ``read_under`` would; of ``spec.input`` nothing else
+    counts there. LogError for what is no table, or lacks a column.
     """
-    # pandas is not loaded to find out.
-    is_polars = isinstance(table, pl.DataFrame)
-    if not is_polars and type(table).__module__.partition(".")[0] != "pandas":
-        raise LogError(
-            "log", f"must be an EventLog, a path or a table (got {type(table).__name__})"
-        )
-    frame = cast("pl.DataFrame | pd.DataFrame", table)
+    frame = table_of(table)
     # Which column of the table holds what, by full names.
     options = policy.spec.input or InputOptions()
     try:
@@ -101,34 +92,15 @@ def log_in_memory(policy: Policy, table: object, columns: Mapping[str, str] | No
     case_id = policy.attribute_with("case-id")
     if case_id is not None:
         requested = {CASE_ID: case_id, **requested}
-    if ROW_NUMBER in requested:
-        said = "the rows of a table in memory have the order of the table"
-        raise LogError("log", said, hint=f"sort it by '{requested[ROW_NUMBER]}', and leave out row")
-    # A column of the standard name goes before one that is mapped and missing.
-    held = [*map(str, getattr(frame, "columns", ()))]
-    main = {
-        _PARAMETERS[full]: column
-        for full, column in requested.items()
-        if full in _PARAMETERS and (column in held or full not in held)
-    }
-    others = {
-        column: full
-        for full, column in requested.items()
-        if full not in _PARAMETERS and column in held
-    }
+    held = frame.columns
     # A role of the policy is a column of that name, too: one column under both names.
     for role, full in (("control-flow", ACTIVITY), ("timestamp", TIMESTAMP)):
         own = policy.attribute_with(role)  # type: ignore[arg-type]  # both are roles
-        if own in held and full not in held and _PARAMETERS[full] not in main:
-            if isinstance(frame, pl.DataFrame):
-                frame = frame.with_columns(frame.get_column(own).alias(full))
-            else:
-                frame = frame.assign(**{full: frame[own]})
-    if isinstance(frame, pl.DataFrame):
-        log = EventLog.from_polars(frame.rename(others), **main)
-    else:
-        log = EventLog.from_pandas(frame.rename(columns=others), **main)
-    _require_one_value_a_case(policy, log, others)
+        if own in held and full not in (*held, *requested):
+            frame = frame.with_columns(frame.get_column(own).alias(full))
+    log = log_of_table(frame, requested)
+    mapped = {column: full for full, column in requested.items() if column in held}
+    _require_one_value_a_case(policy, log, mapped)
     return log
 
 
@@ -227,6 +199,8 @@ def choice_for(
     if not isinstance(engine, str | None) or type(log).__module__.startswith("pyspark."):
         return Choice(*registered_engine("spark").opened(engine, log, policy, request))
     named = engine_name(engine)
+    if named != "spark":
+        log = given_log(log)
     if isinstance(log, str | Path):
         reporter(f"reading {log}")
         chosen = _choice_of_file(named, log, plan, request)
@@ -236,11 +210,7 @@ def choice_for(
             for note in chosen.source.notes:
                 reporter(f"internal, never publish: {note}")
         return chosen
-    if type(log).__module__.partition(".")[0] == "pm4py":
-        # A log of PM4Py goes the way of a pandas table.
-        log = EventLog.from_pandas(cast("pd.DataFrame", log))
-    elif not isinstance(log, EventLog):
-        log = log_in_memory(policy, log, columns)
+    log = read_under(policy, log, columns=columns)
     if named in (None, "memory"):
         return Choice(MemoryEngine(), log)
     if named == "local":
@@ -269,13 +239,6 @@ def _choice_of_file(
         if named == "local" or because is not None:
             return Choice(local_engine(), rows, because)
     return Choice(MemoryEngine(), read_log(path, request=request))
-
-
-class SparkTable(Protocol):
-    """A DataFrame of Spark, by what tells it from others."""
-
-    @property
-    def sparkSession(self) -> Any: ...  # noqa: D102, N802 - Spark's name
 
 
 class RegisteredEngine(Protocol):

@@ -1,21 +1,27 @@
 """Reading and writing event logs in any of the formats, by the formats' names."""
 
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypedDict, Unpack
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+import polars as pl
 
 from cloakwork.base.errors import LogError, OutputError
-from cloakwork.base.naming import CASE_ID
+from cloakwork.base.naming import ACTIVITY, CASE_ID, TIMESTAMP
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats import csv, excel, ocel, parquet, xes
 from cloakwork.log.formats.csv import write_csv
-from cloakwork.log.formats.options import InputFormat, InputOptions
+from cloakwork.log.formats.options import ROW_NUMBER, InputFormat, InputOptions
 from cloakwork.log.formats.parquet import write_parquet
 from cloakwork.log.formats.row_source import Reader, ReadRequest, RowSource, collected
 from cloakwork.log.formats.source import Format, files_of, format_of
 from cloakwork.log.formats.xes_write import Attribute, Extension, write_xes
 from cloakwork.log.limits import Limits, OnExcess
+from cloakwork.log.pandas_tables import table_of
 
 READERS: Final[dict[InputFormat, Reader]] = {
     "xes": xes.READER,
@@ -50,18 +56,68 @@ class Asked(TypedDict, total=False):
     on_excess: OnExcess
 
 
-def read_log(
-    path: str | Path, *, request: ReadRequest = _ANYTHING, **asked: Unpack[Asked]
-) -> EventLog:
-    """Read an event log: XES, CSV (both packed by gzip or not), Parquet, Excel or OCEL 2.0.
+def read_log(path: object, *, request: ReadRequest = _ANYTHING, **asked: Unpack[Asked]) -> EventLog:
+    """Read an event log: XES, CSV (both packed by gzip or not), Parquet, Excel or OCEL 2.0, at a
+    path or a ``file:`` URL; or, in place of a path, a table of pandas, polars, Arrow or DuckDB.
 
     ``asked``: fields of a ``ReadRequest``, in place of those of ``request``: ``options``,
-    ``columns``, ``keep``, ``text``, ``limits`` and more. A folder is one log, whose files are of
-    one format and one set of columns; their rows count in the order of their names. Raises
-    ``LogError`` when the file is not a log, is written otherwise than ``options`` say, or is over a
-    limit.
+    ``columns``, ``keep``, ``text``, ``limits`` and more; of a table only ``columns`` count, and
+    those of ``options``. A folder is one log, whose files are of one format and one set of columns;
+    their rows count in the order of their names. Raises ``LogError`` when the file is not a log, is
+    written otherwise than ``options`` say, or is over a limit.
     """
-    return collected(open_rows(path, request=request, **asked))
+    source = given_log(path)
+    if isinstance(source, Path):
+        return collected(open_rows(source, request=request, **asked))
+    if unused := asked.keys() - {"columns", "options"}:
+        raise LogError("log", f"is in memory already, where {min(unused)} does not count")
+    if isinstance(source, EventLog):
+        return source
+    complete = replace(request, **asked)
+    columns = _with_columns(Path("table"), complete.written, complete.columns).columns
+    return log_of_table(source, columns)
+
+
+def given_log(log: object, argument: str = "log") -> EventLog | Path | pl.DataFrame:
+    """What a caller names as a log: itself, the path (of a ``file:`` URL its own), or the table;
+    LogError for what is none, which calls it ``argument``.
+    """
+    if isinstance(log, EventLog):
+        return log
+    if not isinstance(log, str | os.PathLike):
+        return table_of(log, argument)
+    text = os.fsdecode(log)
+    if not text.lower().startswith("file:"):
+        return Path(text)
+    url = urlsplit(text)
+    if url.netloc not in ("", "localhost"):
+        raise LogError(argument, f"{text} is on another machine", hint="copy the file to this one")
+    return Path(url2pathname(url.path))
+
+
+PARAMETERS: Final = {CASE_ID: "case_id", ACTIVITY: "activity", TIMESTAMP: "timestamp"}
+"""Standard names as ``EventLog.from_polars`` calls them."""
+
+
+def log_of_table(table: pl.DataFrame, columns: Mapping[str, str]) -> EventLog:
+    """The log of a table, whose columns are named by the full names of attributes: one of the
+    standard name goes before one that is mapped and missing. LogError where a column is missing.
+    """
+    if ROW_NUMBER in columns:
+        said = "the rows of a table in memory have the order of the table"
+        raise LogError("log", said, hint=f"sort it by '{columns[ROW_NUMBER]}', and leave out row")
+    held = table.columns
+    main = {
+        PARAMETERS[full]: column
+        for full, column in columns.items()
+        if full in PARAMETERS and (column in held or full not in held)
+    }
+    others = {
+        column: full
+        for full, column in columns.items()
+        if full not in PARAMETERS and column in held
+    }
+    return EventLog.from_polars(table.rename(others), **main)
 
 
 def open_rows(
