@@ -88,7 +88,8 @@ def _missing(policy: Policy, log: EventLog) -> Iterator[Advice]:
 
 def _unknown_activities(policy: Policy, log: EventLog) -> Iterator[Advice]:
     """A rule on an activity that the log lacks may leave out every case, or do nothing."""
-    rules, column = policy.spec.assume.rules, policy.attribute_with("control-flow")
+    rules = policy.spec.assume.rules
+    column = policy.attribute_with("control-flow")
     if rules is None or column not in log.events.columns:
         return
     known = {str(name) for name in values_of(log.events, column).drop_nulls().unique()}
@@ -99,7 +100,8 @@ def _unknown_activities(policy: Policy, log: EventLog) -> Iterator[Advice]:
 
 def _busy_employees(policy: Policy, log: EventLog) -> Iterator[Advice]:
     """Nothing enforces in how many cases one employee is at most, and the claim rests on it."""
-    unit, declared = policy.spec.unit, policy.spec.assume.cases_per_employee
+    unit = policy.spec.unit
+    declared = policy.spec.assume.cases_per_employee
     if unit.level == "case" or declared is None or unit.attribute is None:
         return
     events = pl.DataFrame({"case": log.case_of, "who": performers(log, unit.attribute)})
@@ -119,7 +121,8 @@ def _drowned_waits(policy: Policy, log: EventLog) -> Iterator[Advice]:
     for index, goal in enumerate(policy.spec.guarantees):
         if not isinstance(goal, MetricPrivacy) or not len(waits):
             continue
-        noise, hour = noise_of_a_wait(goal), timedelta(hours=1)
+        noise = noise_of_a_wait(goal)
+        hour = timedelta(hours=1)
         lost = float((waits < noise / hour).mean())
         if lost > MANY_LOST:
             yield Advice(
@@ -185,7 +188,8 @@ def lint_input(policy: Policy, path: str | Path) -> tuple[Advice, ...]:
     elif column is None:
         seems = seems.model_copy(update={"time_format": None})
     for name in _COMPARED:
-        said, seen = getattr(stated, name), getattr(seems, name)
+        said = getattr(stated, name)
+        seen = getattr(seems, name)
         if seen is None or said == seen or {said, seen} in _ALIKE:
             continue
         given = "is not stated" if said is None else f"is {said!r}"
@@ -201,8 +205,10 @@ def lint_dataset(policy: Policy, ledger: Ledger) -> tuple[Advice, ...]:
     """Where ``policy`` is otherwise than its dataset is declared in ``ledger``, or declares totals
     above those that bind. Raises LedgerError where the ledger cannot be read.
     """
-    dataset, terms = policy.metadata.dataset, ledger_terms(policy)
-    declaration, records = ledger.declaration(dataset), ledger.history(dataset)
+    dataset = policy.metadata.dataset
+    terms = ledger_terms(policy)
+    declaration = ledger.declaration(dataset)
+    records = ledger.history(dataset)
     said = dict(declaration.contradictions(terms))
     units = (Advice(("spec", "unit"), said["unit"]),) if "unit" in said else ()
     return (
@@ -267,7 +273,8 @@ def _asked(policy: Policy) -> tuple[Charge, ...]:
 
 def _place(policy: Policy, total: DeclaredTotal) -> Steps:
     """Where the policy says a total: a unit's book, one of its own for single values, the total."""
-    book, budget = total.book, policy.spec.budget
+    book = total.book
+    budget = policy.spec.budget
     if book.currency == "unit" and book.unit in budget.books:
         return ("spec", "budget", "books", str(book.unit))
     place = ("spec", "budget", "total")

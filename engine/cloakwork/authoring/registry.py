@@ -313,7 +313,8 @@ def required_approval(
     # In the transaction it may have to be approved because it was so at the first look.
     why = "--require-approval was given" if entries is None else "this release has to be"
     entries = ledger.trusted_entries() if entries is None else entries
-    registry, meta = Registry(ledger), policy.metadata
+    registry = Registry(ledger)
+    meta = policy.metadata
     others = other_columns(policy, columns)
     # An approval is of the columns that the policy says, and of no others.
     approval = None if others else registry.approval_of(policy_digest, entries=entries)

@@ -44,7 +44,8 @@ def read_unknown(
     try:
         return read_log(path, options=looked), detected
     except LogError as error:
-        problem, hint = error.problem, error.problem.hint
+        problem = error.problem
+        hint = error.problem.hint
         if hint is None or "spec.input" not in hint:
             raise
         # Who reads it has no policy yet: the remedy is an option of the command.

@@ -361,7 +361,8 @@ def _approval(version: PolicyVersion, said: SignedStatement, entry: Entry) -> Ap
 
 def _faults(version: PolicyVersion, said: SignedStatement) -> Iterable[str]:
     """Why an approval does not count, here and now."""
-    added, approval = version.added.statement, said.statement
+    added = version.added.statement
+    approval = said.statement
     if said.keyid == version.added.keyid:
         yield "the author's key signed it, and an author cannot approve"
     elif same_person(approval.person, added.person):

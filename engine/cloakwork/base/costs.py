@@ -47,7 +47,8 @@ def cost_of_group(cost: Cost, size: int) -> Cost:
     """
     if math.isinf(cost.epsilon):
         return cost
-    epsilon, delta = exactly(cost.epsilon), exactly(cost.delta)
+    epsilon = exactly(cost.epsilon)
+    delta = exactly(cost.delta)
     of_group = delta_of_group(epsilon, delta, size)
     return Cost(epsilon=rounded_up(size * epsilon), delta=min(1.0, rounded_up(of_group)))
 

@@ -32,7 +32,8 @@ def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
 def _enclose_exp(y: Fraction, guard: int) -> tuple[int, int]:
     """Integers ``low <= guard * exp(-y) <= high``, for y in [0, 1], that lie at most 2 apart."""
     # Over one denominator, k! q**k, which grows with k: fractions would be reduced at each term.
-    p, q = y.numerator, y.denominator
+    p = y.numerator
+    q = y.denominator
     term = total = denominator = 1
     for k in count(1):
         term *= -p
@@ -41,7 +42,8 @@ def _enclose_exp(y: Fraction, guard: int) -> tuple[int, int]:
         total = before + term
         # Two partial sums in a row enclose the limit of an alternating series.
         if abs(term) * guard <= denominator:
-            low, high = min(before, total), max(before, total)
+            low = min(before, total)
+            high = max(before, total)
             return low * guard // denominator, -(-high * guard // denominator)
     raise AssertionError("unreachable: the terms of the series tend to zero")
 

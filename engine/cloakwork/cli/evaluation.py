@@ -164,7 +164,8 @@ def utility(
     mapping = column_mapping(columns, source)
     with progress_of(quiet=quiet) as reporter:
         reporter("reading both logs")
-        before, after = read_log(source, columns=mapping), opened_log(release).log
+        before = read_log(source, columns=mapping)
+        after = opened_log(release).log
         reporter("comparing them")
         found = measured(before, after)
     if as_json:
@@ -244,7 +245,8 @@ def dp(
             f"epsilon must be between {LEAST_EPSILON:g} and {MOST_EPSILON:g}, "
             f"delta 0, or at least {LEAST_DELTA:g} and below 1"
         )
-    chosen, training = _options(options), computed_on(device)
+    chosen = _options(options)
+    training = computed_on(device)
     found: tuple[PairAudit, ...] = ()
     canaries: list[CanaryAudit] = []
     unseen = None

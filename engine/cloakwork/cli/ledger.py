@@ -276,8 +276,10 @@ def checkpoint(out: Path, key_file: str | None, ledger: str | None, as_json: boo
 
 
 def _said_of(signed: "SignedCheckpoint") -> str:
-    head, key = signed.checkpoint, f"key {signed.keyid[:16]}, {signed.trusted}"
-    entries, made = _entries(head.entries), f"{head.made_at:%Y-%m-%d %H:%M} UTC"
+    head = signed.checkpoint
+    key = f"key {signed.keyid[:16]}, {signed.trusted}"
+    entries = _entries(head.entries)
+    made = f"{head.made_at:%Y-%m-%d %H:%M} UTC"
     return f"{signed.path}, {entries} of {made}, by {key}."
 
 

@@ -178,7 +178,8 @@ def profile(
     if not out.parent.is_dir():
         raise OutputError(f"{out}: cannot be written, there is no folder {out.parent}")
     # From here on the profile is paid for, whatever becomes of it.
-    book, mapping = open_ledger(ledger), column_mapping(columns, log) or None
+    book = open_ledger(ledger)
+    mapping = column_mapping(columns, log) or None
     with noting_remains(book, out), progress_of(quiet=quiet) as reporter:
         made = api.profile(
             read, log, ledger=book, reporter=reporter, columns=mapping, window=window
@@ -199,7 +200,8 @@ def profile(
 
 
 def _profile_lines(made: "Profile") -> Iterator[str]:
-    found, noise = made.figures, made.params
+    found = made.figures
+    noise = made.params
     yield f"about {found.cases:,} cases (noise of scale {noise.count_scale:.4g})"
     for share, length in found.lengths.items():
         most = f"{length} events" if length is not None else "more events than the bins reach"

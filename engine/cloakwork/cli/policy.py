@@ -180,8 +180,10 @@ def diff(
     )
 
     form = _chosen_format(output, as_json)
-    old_source, source = policy_source(old, ledger), policy_source(new, ledger)
-    before, after = old_source.policy(), source.policy()
+    old_source = policy_source(old, ledger)
+    source = policy_source(new, ledger)
+    before = old_source.policy()
+    after = source.policy()
     # By meaning: what only reads otherwise is no change.
     changes = differences(before, after)
     step = version_step(before, after, changes)

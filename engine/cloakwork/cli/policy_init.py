@@ -102,7 +102,8 @@ def init(
     header = {"dataset": dataset, "owner": owner, "purpose": purpose}
     if template is not None:
         _require_known(template, list_templates(), "--template")
-        source, text = f"the template {template}", template_policy(template, out, header)
+        source = f"the template {template}"
+        text = template_policy(template, out, header)
     else:
         source = name or STARTER
         _require_known(source, list_policies(), "--from")
@@ -249,7 +250,8 @@ def suggest(
     with progress_of(quiet=quiet or as_json) as reporter:
         reporter(f"reading {log}")
         found = request.suggestion(reporter)
-    proposed, found = found, replace(found, confirmed_by=confirm)
+    proposed = found
+    found = replace(found, confirmed_by=confirm)
     if take is not None and take != found.form:
         found = found.taking(take)
     forms: tuple[RehearsedForm, ...] = ()

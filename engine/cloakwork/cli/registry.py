@@ -98,7 +98,8 @@ def list_(ledger: str | None, as_json: bool) -> None:
 
 
 def _standing(version: "PolicyVersion") -> str:
-    ended, approval = version.revocation, version.approval()
+    ended = version.revocation
+    approval = version.approval()
     # A revocation outweighs every approval.
     if ended is not None:
         return f"revoked {ended.recorded_at:%Y-%m-%d} by {_signer(ended.by)}"
@@ -224,7 +225,8 @@ def revoke(
 
 def version_json(version: "PolicyVersion") -> dict[str, Any]:
     """One version as JSON values, without its text."""
-    said, ended = version.added.statement, version.revocation
+    said = version.added.statement
+    ended = version.revocation
     of_approval = ("reason", "digest", "approved_at", "recorded_at", "entry", "counts", "faults")
     revocation = None
     if ended is not None:

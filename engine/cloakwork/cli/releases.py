@@ -297,7 +297,8 @@ def demo(context: click.Context, folder: Path) -> None:
         raise OutputError(f"{folder}: cannot be made ({error.strerror})") from error
     log = folder / "hospital.xes.gz"
     shutil.copyfile(shipped("examples") / "logs" / log.name, log)
-    ledger, release = folder / "ledger.db", folder / "release"
+    ledger = folder / "ledger.db"
+    release = folder / "release"
     click.echo(f"cloakwork apply {DEMO_POLICY} {log} --out {release} --ledger {ledger}")
     context.invoke(apply, policy_or_plan=DEMO_POLICY, log=str(log), out=release, ledger=str(ledger))
     click.echo(f"\ncloakwork verify {release}")

@@ -166,7 +166,8 @@ def gauges_of(summary: Summary) -> list[BudgetGauge]:
 
 def gauge_of(balance: Balance, *, in_other_windows: bool = False) -> BudgetGauge:
     """The gauge of one budget."""
-    name, share = budget_name(balance), share_spent(balance)
+    name = budget_name(balance)
+    share = share_spent(balance)
     if in_other_windows and balance.book.by_window:
         name = f"any other window, {name}"
     return BudgetGauge(

@@ -96,7 +96,8 @@ class RequestGuard:
     """Lets requests of an open session through to ``application``, and answers all others."""
 
     def __init__(self, application: ASGIApp, sessions: BrowserSessions, port: int) -> None:
-        self._application, self._sessions = application, sessions
+        self._application = application
+        self._sessions = sessions
         self._below = sessions.folder
         self._hosts = {f"{name}:{port}" for name in NAMES}
         self._cookie = cookie_name(port)
@@ -128,7 +129,9 @@ class RequestGuard:
         await answer(scope, receive, send_with_headers)
 
     def _refusal(self, scope: Scope, *, is_below: bool) -> Response | None:
-        headers, method, path = Headers(scope=scope), scope["method"], scope["path"]
+        headers = Headers(scope=scope)
+        method = scope["method"]
+        path = scope["path"]
         # One Host, and of loopback: a foreign name that points here (DNS rebinding) is refused.
         if headers.getlist("host") not in [[host] for host in self._hosts]:
             return _refused("this address is not the console's; open the link in its terminal", 421)

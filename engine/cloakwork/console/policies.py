@@ -119,11 +119,13 @@ def _edited(visit: Visit, name: str) -> tuple[str, str]:
     that cannot be, if it cannot.
     """
     text = visit.fields.get("text", ("",))[0].replace("\r\n", "\n")
-    form, path = form_of_policy(text, name), policy_file(visit, name)
+    form = form_of_policy(text, name)
+    path = policy_file(visit, name)
     known = {each.name: each for each in form.fields()}
     changed: dict[Steps, str | Mapping[str, str]] = {}
     for sent in visit.fields:
-        place, field = sent.removeprefix("at "), known.get(sent.removeprefix("at "))
+        place = sent.removeprefix("at ")
+        field = known.get(sent.removeprefix("at "))
         value = visit.sent(sent)
         if place == sent or value == visit.sent(f"was {place}"):
             continue
@@ -227,7 +229,8 @@ def save(visit: Visit) -> Response:
 
 def measure(visit: Visit) -> Response:
     """Compare the policy as it stands in the editor with less and more of one of its numbers."""
-    name, log = visit.sent("file"), visit.sent("log")
+    name = visit.sent("file")
+    log = visit.sent("log")
     text, fault = _edited(visit, name)
     if fault:
         return _editor(visit, name, text, visit.sent("digest"), fault)
@@ -257,7 +260,8 @@ def schema(visit: Visit) -> Response:
 
 def compare_two(visit: Visit) -> Response:
     """What changed between two policies, by meaning, and which version that needs."""
-    old, new = visit.asked("old"), visit.asked("new")
+    old = visit.asked("old")
+    new = visit.asked("new")
     changes: tuple[Change, ...] = ()
     sentences: list[str] = []
     planned: dict[str, list[tuple[str, ...]]] = {}
@@ -360,7 +364,8 @@ def add(visit: Visit) -> Response:
     name = visit.sent("file")
     path = policy_file(visit, name)
     text = with_code_lists(read_policy_text(path), path)
-    author, reason = _said(visit, "author", "who wrote it"), visit.sent("reason") or "added"
+    author = _said(visit, "author", "who wrote it")
+    reason = visit.sent("reason") or "added"
     version = Registry(visit.state.ledger()).add(text, author=author, reason=reason, label=name)
     return _shown(version.reference)
 
@@ -368,7 +373,8 @@ def add(visit: Visit) -> Response:
 def approve(visit: Visit) -> Response:
     """Approve a version, signed with your key, which is not its author's."""
     reference = visit.sent("of")
-    person, reason = _said(visit, "person", "who approves it"), _said(visit, "reason", "why")
+    person = _said(visit, "person", "who approves it")
+    reason = _said(visit, "reason", "why")
     Registry(visit.state.ledger()).approve(reference, approver=person, reason=reason)
     return _shown(reference)
 
@@ -376,7 +382,8 @@ def approve(visit: Visit) -> Response:
 def revoke(visit: Visit) -> Response:
     """End the approval of a version, for good."""
     reference = visit.sent("of")
-    person, reason = _said(visit, "person", "who revokes it"), _said(visit, "reason", "why")
+    person = _said(visit, "person", "who revokes it")
+    reason = _said(visit, "reason", "why")
     Registry(visit.state.ledger()).revoke(reference, person=person, reason=reason)
     return _shown(reference)
 

@@ -85,7 +85,8 @@ def report(visit: Visit) -> Response:
     """
     folder = release_folder(visit, visit.asked("folder"))
     audience: Audience = "internal" if visit.asked("audience") == "internal" else "public"
-    ledger, risk = visit.state.ledger(), figures_of(visit, visit.asked("risk"))
+    ledger = visit.state.ledger()
+    risk = figures_of(visit, visit.asked("risk"))
     if visit.asked("format") == "pdf":
         made = render_pdf(folder, audience, ledger=ledger, risk=risk)
         # Quoted, so that no name of a folder can end the header and begin another.
@@ -121,7 +122,8 @@ def verify(visit: Visit) -> Response:
             found: object = api.verify(path)
         # A failure is a result to be shown, not an error of the console.
         except VerificationFailed as error:
-            found, failure = error.found, error.mismatches
+            found = error.found
+            failure = error.mismatches
         sections: tuple[ScreenSection, ...] = ()
         verdict = "NOT VERIFIED"
         if isinstance(found, Verification):
@@ -177,11 +179,9 @@ def risk_form(visit: Visit) -> Response:
 
 def attack(visit: Visit) -> Response:
     """Attack them; internal."""
-    log_name, release_name, targets = (
-        visit.sent("log"),
-        visit.sent("release"),
-        visit.sent("targets"),
-    )
+    log_name = visit.sent("log")
+    release_name = visit.sent("release")
+    targets = visit.sent("targets")
     log = visit.workplace.existing_file(log_name)
     released = visit.workplace.existing(release_name) if release_name else None
     # A form can send any number, and the work grows with it.

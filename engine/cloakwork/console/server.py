@@ -188,7 +188,8 @@ class ConsoleServer:
     """
 
     def __init__(self, state: ConsoleState, port: int, say: Callable[[str], None]) -> None:
-        self.state, self._say = state, say
+        self.state = state
+        self._say = say
         self._socket = _listening(port)
         self.port: int = self._socket.getsockname()[1]
         self.sessions = BrowserSessions(lambda token: say(self._link(token)))

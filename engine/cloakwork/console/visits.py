@@ -176,7 +176,8 @@ class Jobs:
                 job.result = work(progress)
                 job.state = "done"
             except KeyboardInterrupt as error:
-                job.problem, job.exit_code = job.worded(notes_of(error)).removeprefix("; "), 130
+                job.problem = job.worded(notes_of(error)).removeprefix("; ")
+                job.exit_code = 130
                 job.state = "cancelled"
             except CloakworkError as error:
                 job.problem = job.worded(str(error) + notes_of(error))
@@ -184,7 +185,8 @@ class Jobs:
                 job.state = "failed"
             except Exception as error:
                 what = f"internal error: {type(error).__name__}: {first_line(error)}"
-                job.problem, job.exit_code = f"{what} (please report)", 1
+                job.problem = f"{what} (please report)"
+                job.exit_code = 1
                 job.state = "failed"
 
 

@@ -126,7 +126,8 @@ def suggest(visit: Visit) -> Response:
     """Read a log, and write a policy that fits it."""
     log = visit.workplace.existing_file(visit.sent("log"))
     out = visit.workplace.new(visit.sent("out"), ending=".yaml")
-    audience, goal = visit.sent("audience"), visit.sent("goal") or None
+    audience = visit.sent("audience")
+    goal = visit.sent("goal") or None
     if audience not in AUDIENCES or goal not in (*GOALS, None):
         raise OutsideFolder("there is no such audience or goal; choose one of the list")
     columns, said = reading_sent(visit)
@@ -140,13 +141,15 @@ def suggest(visit: Visit) -> Response:
         said=said,
     )
     request = asked_request(request, _answers_sent(visit), base=log.parent, label="public")
-    name, tries = visit.workplace.relative(out) or out.name, bool(visit.sent("try"))
+    name = visit.workplace.relative(out) or out.name
+    tries = bool(visit.sent("try"))
 
     def work(progress: JobProgress) -> JobResult:
         progress("reading the log")
         found = request.suggestion(progress)
         found = replace(found, confirmed_by=visit.sent("confirm") or None)
-        beside, ledger = forms_beside(found), visit.state.ledger()
+        beside = forms_beside(found)
+        ledger = visit.state.ledger()
         assert found.log is not None  # noqa: S101 - it was read just now
         forms = rehearsed(found.log, beside, ledger, progress) if tries else ()
         # What can never be applied for lack of budget is not proposed.
@@ -173,7 +176,8 @@ def take(visit: Visit) -> Response:
     """Write another form of release than the proposed one; the policy says that it was chosen."""
     job = visit.state.jobs.get(visit.sent("job"))
     content = {} if job is None else job.result.content
-    found, form = content.get("suggestion"), visit.sent("form")
+    found = content.get("suggestion")
+    form = visit.sent("form")
     if not isinstance(found, Suggestion):
         raise OutsideFolder("this proposal is not known any more; propose again")
     others = [each.name for each in content["forms"] if each.name != found.form]
@@ -207,8 +211,10 @@ def _answers_sent(visit: Visit) -> dict[str, object]:
 
 def lint_log(visit: Visit) -> Response:
     """Advice on a saved policy that only its log can give."""
-    name, log_name = visit.sent("file"), visit.sent("log")
-    path, log = policy_file(visit, name), visit.workplace.existing_file(log_name)
+    name = visit.sent("file")
+    log_name = visit.sent("log")
+    path = policy_file(visit, name)
+    log = visit.workplace.existing_file(log_name)
     text = with_code_lists(read_policy_text(path), path)
     policy = parse_policy(text, name)
 
@@ -239,7 +245,9 @@ def plan_form(visit: Visit) -> Response:
 
 def plan(visit: Visit) -> Response:
     """Say what would be done, what it gives and what it costs."""
-    policy_name, log_name, window = visit.sent("policy"), visit.sent("log"), visit.sent("window")
+    policy_name = visit.sent("policy")
+    log_name = visit.sent("log")
+    window = visit.sent("window")
     source = policy_source(visit, policy_name)
     log = visit.workplace.existing_file(log_name)
 
@@ -277,7 +285,8 @@ def _free(visit: Visit, name: str, ending: str = "") -> str:
 
 def _planned(visit: Visit) -> Plan:
     """The plan that was read on its page, planned again."""
-    name, window = visit.sent("policy"), visit.sent("window")
+    name = visit.sent("policy")
+    window = visit.sent("window")
     plan = policy_source(visit, name).plan(window=window or None)
     if visit.sent("digest") != text_digest(plan.model_dump_json()):
         raise PlanMoved(f"{name}: has changed since it was planned here; plan again")
@@ -297,7 +306,8 @@ def save_plan(visit: Visit) -> Response:
 
 def apply(visit: Visit) -> Response:
     """Make the release that was planned."""
-    policy_name, log_name = visit.sent("policy"), visit.sent("log")
+    policy_name = visit.sent("policy")
+    log_name = visit.sent("log")
     log = visit.workplace.existing_file(log_name)
     out = visit.workplace.new(visit.sent("out"))
     name = visit.workplace.relative(out) or out.name
@@ -392,7 +402,8 @@ def compare_form(visit: Visit) -> Response:
 
 def compare_settings(visit: Visit) -> Response:
     """Compare them; the ledger notes that, and is charged nothing."""
-    log_name, names = visit.sent("log"), visit.fields.get("policy", ())
+    log_name = visit.sent("log")
+    names = visit.fields.get("policy", ())
     if not names:
         raise OutsideFolder("no policy was chosen; choose one or more")
     policies = [policy_source(visit, name).policy() for name in names]

@@ -128,13 +128,18 @@ class Workplace:
 
     def look(self) -> FoundFiles:
         """What the folder holds, in alphabetical order."""
-        policies, logs, plans, releases, packed = [], [], [], [], []
+        policies = []
+        logs = []
+        plans = []
+        releases = []
+        packed = []
         seen = 0
         for path in self._walk(self.root, DEEPEST):
             seen += 1
             if seen > MOST_ENTRIES:
                 break
-            name, relative = path.name.lower(), path.relative_to(self.root).as_posix()
+            name = path.name.lower()
+            relative = path.relative_to(self.root).as_posix()
             # A release is known by its statement, whatever its folder is called.
             if (path / STATEMENT).is_file():
                 releases.append(relative)

@@ -97,7 +97,8 @@ def _results(
     # Linkability needs two halves that do not follow from each other: the flow, and the rest.
     rest = [name for name in both[0].source if name not in _FLOW]
     secrets = sorted({*attacked.of_cases, *attacked.of_events}) or ["last activity"]
-    linked, inferred = [], []
+    linked = []
+    inferred = []
     for each in both:
         attacked.reporter("linkability and inference")
         known = [name for name in rest if name in each.source]
@@ -296,7 +297,8 @@ class ReleaseAttacked:
         # Gower's distance by all columns; for each secret its own column is taken off again.
         every = np.sum(list(apart.values()), axis=0) if secrets else np.zeros(0)
         for secret in secrets:
-            column, true = self.released[secret], table[secret].values[row]
+            column = self.released[secret]
+            true = table[secret].values[row]
 
             def guessed(found: Sequence[Ints]) -> float:
                 return column.tells(found[0], true)  # noqa: B023 - called before the next secret

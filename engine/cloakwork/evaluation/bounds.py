@@ -174,7 +174,8 @@ def _rate(above: Bools, counted: Bools, normal: float) -> Share:
     """
     of_release = (above & counted).sum(axis=1)
     sizes = counted.sum(axis=1)
-    number, releases = int(sizes.sum()), len(sizes)
+    number = int(sizes.sum())
+    releases = len(sizes)
     share = float(of_release.sum() / number)
     # The variance of the share, by how far releases are apart.
     squares = float(np.square(of_release - share * sizes).sum())
@@ -256,7 +257,8 @@ class _NoisyTable:
         keys = tuple(tuple(json.loads(key)) for key in rows["key"])
         if any(isinstance(part, list | dict) for key in keys for part in key):
             raise ValueError("a key holds what is neither a text nor a number")
-        value, sigma = rows["value"].to_numpy(), rows["sigma"].to_numpy()
+        value = rows["value"].to_numpy()
+        sigma = rows["sigma"].to_numpy()
         if max(np.abs(value).max(initial=0), sigma.max(initial=0)) > LARGEST:
             raise ValueError("a number is larger than any count")
         return cls(keys, value, sigma)
@@ -482,7 +484,8 @@ def _of_attribute(name: str, table: _NoisyTable, sample: EventLog) -> Iterator[F
     known = np.flatnonzero((place >= 0) & values.is_not_null().to_numpy())
     if not len(known):
         return
-    row, at = case[known], place[known]
+    row = case[known]
+    at = place[known]
     entries = _Entries(sample.case_count, row, at, np.ones(len(known)), weight[known])
     if is_binned:
         low, high = _median(table, entries, kind, bounds)

@@ -223,7 +223,8 @@ def at_other_times(log: CodedLog, seed: int) -> CodedLog:
     log that are not in it.
     """
     draws = np.random.default_rng([seed, 3])
-    first, span = int(log.starts.min()), int(np.ptp(log.starts)) + 1
+    first = int(log.starts.min())
+    span = int(np.ptp(log.starts)) + 1
     unit = 7 * DAY if span >= 56 * DAY else max(1, span // 8)
     number = max(2, -(-span // unit))
     # Shifts of 1 to number - 1 units around a ring: no case keeps its start.

@@ -82,7 +82,8 @@ def relative_log_similarity(source: Histogram, release: Histogram) -> float:
     lengths = [np.array([len(variant) for variant in side]) for side in (source, release)]
     longer = np.maximum.outer(lengths[0], lengths[1])
     costs = _edit_distances(source, release) / np.maximum(longer, 1)
-    before, after = _cases_of(source), _cases_of(release)
+    before = _cases_of(source)
+    after = _cases_of(release)
     similarity = 1.0 - _transport_cost(before / before.sum(), after / after.sum(), costs)
     return min(max(similarity, 0.0), 1.0)
 
@@ -188,7 +189,8 @@ def dfg_frequency_distance(source: Histogram, release: Histogram) -> float | Non
 
 def _counts_of_relations(source: Histogram, release: Histogram) -> tuple[Ints, Ints]:
     """Counts of every relation of either log, in one order: twice int64, shape (relations,)."""
-    left, right = directly_follows(source), directly_follows(release)
+    left = directly_follows(source)
+    right = directly_follows(release)
     pairs = left.keys() | right.keys()
     return (
         np.array([left[pair] for pair in pairs], np.int64),

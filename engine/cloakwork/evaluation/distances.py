@@ -76,7 +76,9 @@ def wasserstein(
         -1 / np.maximum(after[group], 1),
     )
     order = np.lexsort((values, group))
-    group, values, weights = group[order], values[order], weights[order]
+    group = group[order]
+    values = values[order]
+    weights = weights[order]
     # Running sums that begin anew with each group.
     sums = np.cumsum(weights)
     begins = begins_of(group)
@@ -215,7 +217,8 @@ def coded(
     before, after = (_values(table, name) for table in tables)
     # Text counts as numbers only where a range, or the other log, says that it holds some.
     if declared is not None or {_kind(before), _kind(after)} == {"text", "numbers"}:
-        before, after = _as_numbers(before), _as_numbers(after)
+        before = _as_numbers(before)
+        after = _as_numbers(after)
     kinds = {_kind(values) for values in (before, after)} - {"none"}
     if kinds == {"text", "truth values"}:
         # What is measured under noise is read as text, and released as what its domain says.

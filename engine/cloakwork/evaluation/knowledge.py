@@ -262,7 +262,8 @@ def most_unusual(attacked: AttackedLogs) -> Iterator[Attack]:
     """Linking of the most unusual cases alone, by ``KNOWN``: those whose sequences are the least
     likely where each activity follows the one before as often as it does in the log.
     """
-    source, released = attacked.source, attacked.released
+    source = attacked.source
+    released = attacked.released
     apart = copy(attacked)
     apart.targets = _least_likely(attacked)
     (own,) = code_attributes([source], (), ())
@@ -290,9 +291,11 @@ def _least_likely(attacked: AttackedLogs) -> Ints:
     """The most unusual cases, of more than are looked for so many at random: rows, ascending."""
     log = attacked.source
     # Before the first activity, and after the last one, there is none: codes of their own.
-    start, end = len(log.alphabet), len(log.alphabet) + 1
+    start = len(log.alphabet)
+    end = len(log.alphabet) + 1
     steps = [list(pairwise((start, *sequence, end))) for sequence in log.sequences]
-    times, left = Counter[tuple[int, int]](), Counter[int]()
+    times = Counter[tuple[int, int]]()
+    left = Counter[int]()
     for pairs, cases in zip(steps, log.sizes.tolist(), strict=True):
         for pair in pairs:
             times[pair] += cases
@@ -365,7 +368,8 @@ def _found_after(
     between.fit()
     control = _chances(attacked, kinds, stand_ins, between, chosen)
     for kind in kinds:
-        beyond, share = excess(chances[kind.name], control[kind.name]), found[kind.name]
+        beyond = excess(chances[kind.name], control[kind.name])
+        share = found[kind.name]
         if attacked.is_made_up:
             found[kind.name] = beyond
         elif kind.needs == "times":
@@ -610,7 +614,8 @@ def _matched(log: CodedLog, known: dict[int, list[int]], case: int) -> int:
     """The same of one case, exactly: by an assignment of the known events of each activity to those
     of the case.
     """
-    events, total = log.events_of(case), 0
+    events = log.events_of(case)
+    total = 0
     for activity, times in known.items():
         clock = log.clock[events][log.codes[events] == activity]
         away = np.stack([away_from(clock, time, HOUR) for time in times])

@@ -174,7 +174,9 @@ def audited_pairs(
     """The pairs of all that the mechanism claims, what to run on each, and the delta of the
     claim.
     """
-    found, refused, on_times = list[tuple[Pair, Prepared, float]](), [], False
+    found = list[tuple[Pair, Prepared, float]]()
+    refused = []
+    on_times = False
     for claim in _AUDITED_CLAIMS:
         if claim.gives not in mechanism.gives:
             continue
@@ -333,7 +335,8 @@ def metric_pairs() -> tuple[Pair, ...]:
     """One time moved by ``SHIFT``: the middle one of three, so that one gap grows and the other
     shrinks.
     """
-    shift, far = SHIFT.total_seconds(), _FAR.total_seconds()
+    shift = SHIFT.total_seconds()
+    far = _FAR.total_seconds()
 
     def observe(released: EventLog) -> Floats:
         before, behind = np.diff(_seconds_of(released)).T
@@ -351,7 +354,8 @@ def metric_pairs() -> tuple[Pair, ...]:
 
 def bounded_pairs() -> tuple[Pair, ...]:
     """All times of one case moved from the least that the declared bounds allow to the most."""
-    latest, widest = _WINDOW.total_seconds(), _GAP.total_seconds()
+    latest = _WINDOW.total_seconds()
+    widest = _GAP.total_seconds()
 
     def observe(released: EventLog) -> Floats:
         times = _seconds_of(released)

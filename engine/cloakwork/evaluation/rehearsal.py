@@ -62,7 +62,8 @@ def rehearsed(
     """Each form, by name, tried once on ``log``, with what ``ledger`` has left for it; the ledger
     notes that they were compared.
     """
-    policies, found = list(forms.values()), []
+    policies = list(forms.values())
+    found = []
     # Noted before anything is tried, so that no choice by what is seen goes unnoted.
     noted = comparison_event(policies, settings_of(policies, []), "log")
     ledger.record_event("compared", policies[0].metadata.dataset, noted)

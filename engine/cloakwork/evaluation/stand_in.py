@@ -117,11 +117,13 @@ class ProcessShape:
         """
         ranks = np.arange(1, max(cases, RANKS[-1]) + 1)
         shares = np.zeros(len(ranks))
-        begin, held = 0, 0.0
+        begin = 0
+        held = 0.0
         for end, head in zip(RANKS, self.heads, strict=True):
             weights = 1.0 / ranks[begin:end]
             shares[begin:end] = (head - held) * weights / weights.sum()
-            begin, held = end, head
+            begin = end
+            held = head
         tail = ranks[begin:]
         if len(tail):
             # Falls on from the last block, but holds no more than what is left.
@@ -138,7 +140,8 @@ def profiled_shape(figures: ProfileFigures, longest_case: int | None) -> Process
     heads = [figures.top.get(str(rank), 0) / cases for rank in RANKS]
     ordered = np.clip(np.maximum.accumulate(heads), 0.0, 1.0)
     longest = longest_case or 2 * USUAL_LENGTHS[-1]
-    lengths, least = list[int](), 1
+    lengths = list[int]()
+    least = 1
     median = figures.lengths.get(str(LENGTH_SHARES[0])) or USUAL_LENGTHS[0]
     for share, times in zip(LENGTH_SHARES, _LONGER_THAN_MEDIAN, strict=True):
         # Noise of many empty bins drives the upper quantiles up to the last bins.
@@ -518,7 +521,8 @@ def _drawn_variants(
     for length in lengths.tolist():
         choices = draw.choice(branches, size=length, p=weights)
         again = draw.integers(0, len(repeated), length)
-        here, labels = 0, [0]
+        here = 0
+        labels = [0]
         for place in range(1, length):
             # Between opening and end a long case only repeats its few activities.
             if opening <= place < length - 1:

@@ -264,7 +264,8 @@ def _times_and_attributes(logs: ComparedLogs) -> Mapping[str, Any]:
 def _variants(logs: ComparedLogs) -> Mapping[str, Any]:
     before, after = logs.variants
     true = true_variants(before, after)
-    cases_before, cases_after = sum(before.values()), sum(after.values())
+    cases_before = sum(before.values())
+    cases_after = sum(after.values())
     return {
         "source_cases": cases_before,
         "released_cases": cases_after,

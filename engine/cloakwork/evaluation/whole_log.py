@@ -170,7 +170,8 @@ def compare_whole_logs(
 
     Events without an activity, and missing times, are left out.
     """
-    source, release = with_activity(source), with_activity(release)
+    source = with_activity(source)
+    release = with_activity(release)
     found: dict[str, Any] = {}
     if times and all(TIMESTAMP in log.events.columns for log in (source, release)):
         found |= _figures_of_times(Timed(source), Timed(release), clock)
@@ -221,7 +222,8 @@ def _figures_of_times(
     clock: WeekClock,
 ) -> dict[str, Any]:
     codes, labels = joint_codes(source.labels, release.labels)
-    pairs, waits = [], []
+    pairs = []
+    waits = []
     for side, code in zip((source, release), codes, strict=True):
         ends, seconds = side.gaps()
         # A pair of activities as one number.
@@ -385,6 +387,7 @@ def two_way_distances(
         cells = [(tables[one][side] + 1) * width + tables[other][side] + 1 for side in (0, 1)]
         most = (columns[one].values + 1) * width
         apart = total_variation((zeros[0], cells[0]), (zeros[1], cells[1]), 1, most)
-        first, second = columns[other].name, columns[one].name
+        first = columns[other].name
+        second = columns[one].name
         found.append(DistanceOfPair(first=first, second=second, distance=float(apart[0])))
     return found

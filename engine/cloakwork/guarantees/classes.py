@@ -94,7 +94,8 @@ def numbered_rows(frame: pl.DataFrame, columns: Sequence[str], key: HashKey) -> 
         )
         of_row = joined["number"].to_numpy().astype(np.int64)
     else:
-        distinct, of_row = rows, np.zeros(frame.height, np.int64)
+        distinct = rows
+        of_row = np.zeros(frame.height, np.int64)
     count = distinct.height if present else 1
     known = iter(distinct.get_columns())
     # A column that the frame lacks is hashed as missing, so that all batches agree.
@@ -117,7 +118,9 @@ def prefixes_of(
         start = NumberedRows(np.zeros(len(lengths), np.int64), np.ones((2, 1), np.uint64))
     width = symbols.hashes.shape[1]
     of_event = np.zeros(len(symbols.of_row), np.int64)
-    cases, class_, first_number = np.arange(len(lengths)), start.of_row, 0
+    cases = np.arange(len(lengths))
+    class_ = start.of_row
+    first_number = 0
     # What cases agree in at the start is hashed like a first symbol.
     level = key.longer(np.ones_like(start.hashes), start.hashes)
     hashes = [level]
@@ -126,7 +129,8 @@ def prefixes_of(
         # Cases that have ended drop out; the others part by class and next symbol together.
         goes_on = lengths[cases] > length
         if not goes_on.all():
-            cases, class_ = cases[goes_on], class_[goes_on]
+            cases = cases[goes_on]
+            class_ = class_[goes_on]
         if not len(cases):
             break
         events = offsets[cases] + length
@@ -310,12 +314,14 @@ class ValuesInClasses(CountedGuarantee):
         """The last step to write the attribute was chosen for it, and the classes are no others
         afterwards.
         """
-        attribute, by_draws = self.attribute, self.rests_on_draws()
+        attribute = self.attribute
+        by_draws = self.rests_on_draws()
         causes = tuple(self.why_not_served(flow, (attribute,)))
         if causes:
             return Underived(causes)
         by = flow.mechanism_writing(attribute)
-        written, classes_written = flow.columns[attribute].writer, flow.columns[CONTROL_FLOW].writer
+        written = flow.columns[attribute].writer
+        classes_written = flow.columns[CONTROL_FLOW].writer
         # Whoever changes cases after the values were written forms other classes.
         if written is not None and classes_written is not None and classes_written > written:
             changing = flow.mechanism_writing(CONTROL_FLOW)

@@ -365,7 +365,8 @@ def _known_events(log: EventLog, guarantee: ConfidenceBound, key: HashKey) -> _K
     joined = events.join(
         symbols, on=named(*events.columns), how="left", nulls_equal=True, maintain_order="left"
     )
-    number, offsets = joined["number"].to_numpy().astype(np.int64), log.offsets
+    number = joined["number"].to_numpy().astype(np.int64)
+    offsets = log.offsets
     # Where order is not known, symbols are sorted within a case; in a set each stands once.
     if guarantee.background in ("set", "multiset"):
         # One number for a case and a symbol.
@@ -417,9 +418,11 @@ def _value_holders(
     in all rows where the log lacks the column.
     """
     every_case = np.arange(log.cases.height)
-    table, case = log.events, log.case_of
+    table = log.events
+    case = log.case_of
     if attribute is not None and attribute.startswith(CASE_PREFIX):
-        table, case = log.cases, every_case
+        table = log.cases
+        case = every_case
     has_column = attribute in table.columns
     rows = pl.DataFrame(schema={"case": pl.Int64, "value": pl.String})
     if attribute is not None and has_column:
@@ -490,7 +493,8 @@ def worst_knowledge(
         # Without the cases that have no unit, and with each of them as a unit of its own.
         by_unit = {"units": units, "owners": units + pl.col("alone").sum()}
         countings.append(_Counting(_unit_rows(cases), _unit_rows(holders), by_unit))
-    smallest, confidence = int(cases["cases"].sum()), 0.0
+    smallest = int(cases["cases"].sum())
+    confidence = 0.0
     try:
         for candidates in _known_subsequences(places, cases, guarantee.L):
             for counting in countings:
@@ -518,7 +522,8 @@ def _known_subsequences(
     length = places.group_by("sequence").agg(pl.len().alias("length"))
     for size in range(1, longest + 1):
         # Each candidate with one symbol more, in a new column.
-        event, found = f"event {size}", list[pl.DataFrame]()
+        event = f"event {size}"
+        found = list[pl.DataFrame]()
         by = [*candidates.by, event]
         joined = candidates.rows.select("sequence").join(
             length, on="sequence", how="left", maintain_order="left"
@@ -587,7 +592,8 @@ class _Counting:
         """Of some candidates at a time: the fewest that match one, and the largest share of them
         that holds one value.
         """
-        by, first = candidates.by, next(iter(self.counts))
+        by = candidates.by
+        first = next(iter(self.counts))
         counts = [count.alias(name) for name, count in self.counts.items()]
         for matching, holding in _candidate_slices(candidates, self.all_rows, self.holders):
             total = matching.group_by(named(*by)).agg(counts)

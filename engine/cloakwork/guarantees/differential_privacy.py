@@ -148,9 +148,11 @@ class DifferentialPrivacy(NoiseGuarantee):
                 f"differential privacy over {listed_briefly(self.over)}, "
                 f"given the order of events and every other released column."
             )
-        covered, still_told = listed(self.over), ""
+        covered = listed(self.over)
+        still_told = ""
         if self.covers_whole_log():
-            covered, still_told = listed_briefly(self.over), f" {_STILL_TOLD}"
+            covered = listed_briefly(self.over)
+            still_told = f" {_STILL_TOLD}"
             covered = f"the log as a whole: {covered}"
         rarely = f", apart from outcomes of probability {RARE * self.delta:g}" if self.delta else ""
         gain = rounded_up(100 * guessing_advantage(self.epsilon, self.delta))
@@ -232,7 +234,8 @@ class DifferentialPrivacy(NoiseGuarantee):
         so it holds where 2m, or m, cases together are protected as much (group privacy: Vadhan
         2017, lemma 2.2).
         """
-        name, size = facts.employees, self.cases_changed(facts)
+        name = facts.employees
+        size = self.cases_changed(facts)
         if name is None:
             return self
         if size is None:
@@ -258,7 +261,8 @@ class DifferentialPrivacy(NoiseGuarantee):
         return most if self.neighbours == "bounded" else 2 * most
 
     def _derive_for_employees(self, flow: Flow) -> Derived | Underived:
-        name, most = flow.facts.employees, flow.facts.cases_per_employee
+        name = flow.facts.employees
+        most = flow.facts.cases_per_employee
         size = self.cases_changed(flow.facts)
         goal = self.of_single_cases(flow.facts)
         if isinstance(goal, str):

@@ -108,8 +108,10 @@ def _product(factor: Words, point: int) -> Words:
     With a = a1 2^32 + a0 and b likewise: a1 b1 2^64 = 8 a1 b1, and the middle term m 2^32 is
     (m >> 29) + (m mod 2^29) 2^32, as 2^61 is 1.
     """
-    high, low = np.uint64(point >> 32), np.uint64(point & (2**32 - 1))
-    factor_high, factor_low = factor >> _32, factor & _LOW_32
+    high = np.uint64(point >> 32)
+    low = np.uint64(point & (2**32 - 1))
+    factor_high = factor >> _32
+    factor_low = factor & _LOW_32
     middle = factor_high * low + factor_low * high
     lowest = factor_low * low
     result = (factor_high * high) << _3

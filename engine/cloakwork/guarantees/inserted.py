@@ -219,7 +219,8 @@ def _in_seasons(rows: pl.DataFrame, kept: pl.DataFrame) -> Iterator[tuple[Ints, 
     members = rows.with_row_index("row").filter(pl.col("season").is_not_null())
     for season, events in members.partition_by("season", as_dict=True).items():
         times = times_of_season[season]["time"].to_numpy()
-        time, time_of_day = events["time"].to_numpy(), events["time_of_day"].to_numpy()
+        time = events["time"].to_numpy()
+        time_of_day = events["time_of_day"].to_numpy()
         # Before the first kept event, and behind the last, the other neighbour decides alone.
         before = np.maximum(np.searchsorted(times, time, "right") - 1, 0)
         after = np.minimum(np.searchsorted(times, time, "left"), len(times) - 1)

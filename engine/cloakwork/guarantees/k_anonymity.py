@@ -288,7 +288,8 @@ class ClassSizes:
             self.key,
             numbered_rows(batch.cases, of_cases, self.key),
         )
-        class_, case = found.of_case, np.arange(batch.cases.height)
+        class_ = found.of_case
+        case = np.arange(batch.cases.height)
         if self.guarantee.scope == "prefixes":
             # A case is in the class of each of its beginnings, that of no event included.
             class_ = np.concatenate([found.at_start, found.of_event])

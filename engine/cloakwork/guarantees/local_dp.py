@@ -78,7 +78,8 @@ class LocalDP(NoiseGuarantee):
         ]
         # At delta 0: local differential privacy allows none.
         largest = max(charged, key=lambda event: cost(event, 0.0).epsilon)
-        spent, allowed = cost(largest, 0.0), self.price().cost
+        spent = cost(largest, 0.0)
+        allowed = self.price().cost
         if spent.epsilon > allowed.epsilon or spent.delta > allowed.delta:
             cause = (
                 f"the noise costs epsilon {spent.epsilon:.6g} a {self.per}: "
@@ -100,7 +101,8 @@ class LocalDP(NoiseGuarantee):
 
     def _raw_values(self, flow: Flow) -> Iterator[str]:
         """How raw values of the covered attributes would reach the release."""
-        columns, covered = flow.columns, set(self.over)
+        columns = flow.columns
+        covered = set(self.over)
         unit = flow.facts.unit.attribute
         if unit in covered:
             yield f"which cases are released follows from raw {unit}, the unit of privacy"

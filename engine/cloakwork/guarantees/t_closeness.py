@@ -196,7 +196,8 @@ def largest_distance(counts: pl.DataFrame, guarantee: TCloseness) -> float | Non
     kept = members.filter(pl.col("kept") > 0)
     largest = 0.0
     for activity, rows in kept.partition_by("activity", as_dict=True).items():
-        of_activity, all_values = rows.sort(*GROUP[1:], "value"), values_of_activity[activity]
+        of_activity = rows.sort(*GROUP[1:], "value")
+        all_values = values_of_activity[activity]
         if is_numeric:
             places = _placed_numbers(all_values, present, guarantee.scale)
             distances = _distances_of_numbers(*_compared(of_activity, all_values, places))
@@ -226,7 +227,8 @@ def _placed_numbers(all_values: pl.DataFrame, present: pl.Series, scale: str) ->
     else:
         # Halves, as the range itself may exceed the largest float.
         bounds = present.cast(pl.Float64).to_numpy()
-        low, high = bounds.min() / 2, bounds.max() / 2
+        low = bounds.min() / 2
+        high = bounds.max() / 2
         # Where all values are equal, they lie at 0.
         placed = (numbers.cast(pl.Float64).to_numpy() / 2 - low) / ((high - low) or 1.0)
     positions = np.zeros(len(is_present))
@@ -257,7 +259,8 @@ def _compared(
     )
     # Rows of one group follow one another, ascending by value.
     group = _ints(rows.select(pl.struct(GROUP[1:]).rle_id()).to_series())
-    weight, is_missing = _ints(rows["kept"]), rows["position"].is_null().to_numpy()
+    weight = _ints(rows["kept"])
+    is_missing = rows["position"].is_null().to_numpy()
     groups = _Groups(
         group[~is_missing],
         rows["position"].drop_nulls().to_numpy(),

@@ -231,7 +231,8 @@ class Account:
         nothing_declared = DeclaredTotal(book, Cost(epsilon=0.0), over, apart_from)
         used, unconverted = sum_against(own.charges, nothing_declared, self.cases)
         # What is left of each total; the least of them binds.
-        totals, remainders = [], []
+        totals = []
+        remainders = []
         for bound in bounds:
             divisor = shifts_covering(bound.shift, over)
             spent, _ = sum_against(own.charges, bound, self.cases)
@@ -317,7 +318,8 @@ def require_fit(
         charges,
         lambda asked: account.with_release(asked, totals, terms.cases_per_unit),
     )
-    book, window = exceeded.bound.book, exceeded.window
+    book = exceeded.bound.book
+    window = exceeded.window
     raise _budget_exceeded(
         dataset,
         account.within(book, window),
@@ -376,7 +378,8 @@ def _what_fits(
         return next(_exceeded(asked, after(asked)), None) is None
 
     for of_delta in (1.0, 0.1, 0.01, 0.0):
-        least, most = 0.0, 1.0
+        least = 0.0
+        most = 1.0
         for _ in range(20):
             middle = (least + most) / 2
             least, most = (middle, most) if fits(middle, of_delta) else (least, middle)

@@ -86,7 +86,8 @@ def shared_share(one: str, other: str) -> float:
     """The estimated share of the smaller set that both hold, from the range of hashes that both
     samples cover.
     """
-    first, second = _hashes_of(one), _hashes_of(other)
+    first = _hashes_of(one)
+    second = _hashes_of(other)
     # A full sample holds every hash of its set up to its last, a smaller one all there are.
     ends = [hashes[-1] for hashes in (first, second) if len(hashes) == SIZE]
     covered = min(ends, default="g")  # after every hexadecimal digit

@@ -203,7 +203,8 @@ def _no_looser(
         else Cost(epsilon=min(cost.epsilon, known.epsilon), delta=min(cost.delta, known.delta))
         for currency, cost in said.totals.items()
     }
-    unit, windows = earlier.unit or said.unit, earlier.windows or said.windows
+    unit = earlier.unit or said.unit
+    windows = earlier.windows or said.windows
     return said.model_copy(update={"totals": totals, "unit": unit, "windows": windows})
 
 

@@ -534,7 +534,8 @@ class Journal:
         """
         from sqlalchemy import inspect
 
-        entries, versions = tables().entries, tables().versions
+        entries = tables().entries
+        versions = tables().versions
         names = inspect(connection).get_table_names()
         if entries.name not in names:
             if names or self.file is not None:

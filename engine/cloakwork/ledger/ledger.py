@@ -281,7 +281,9 @@ class Ledger:
         """The dataset's records, its account before the release and the totals that its policy
         declares; raises where the entries forbid the release.
         """
-        dataset, terms, charges = request.dataset, request.terms, request.charges
+        dataset = request.dataset
+        terms = request.terms
+        charges = request.charges
         named = f"{request.policy} {request.version}".strip()
         if request.require is not None:
             request.require(entries)
@@ -302,7 +304,8 @@ class Ledger:
         known = fingerprints_in(writing.connection)
         if request.sample is None or known is None:
             return False
-        own, entries = request.dataset, writing.entries
+        own = request.dataset
+        entries = writing.entries
         apart = {folded(each) for each in declaration_of(entries, own, self.url).distinct_from}
         for found in resemblances(request.sample, own, known):
             others = declaration_of(entries, found.dataset, self.url).distinct_from

@@ -216,7 +216,9 @@ class EventLog:
         """
         order = time_order(case_of, events.get_column(TIMESTAMP, default=None))
         if order is not None:
-            events, case_of, source = events[order], case_of[order], source.for_rows(events=order)
+            events = events[order]
+            case_of = case_of[order]
+            source = source.for_rows(events=order)
         counts = np.bincount(case_of, minlength=cases.height)
         offsets = offsets_of(counts)
         return cls(events, cases, offsets, notes, source=source)
@@ -246,7 +248,8 @@ class EventLog:
         their events.
         """
         lengths = np.diff(self.offsets)[chosen]
-        offsets, rows = offsets_of(lengths), ranges_of(self.offsets[chosen], lengths)
+        offsets = offsets_of(lengths)
+        rows = ranges_of(self.offsets[chosen], lengths)
         return replace(
             self,
             events=self.events[rows],
@@ -259,7 +262,8 @@ class EventLog:
 
     def slice_cases(self, begin: int, end: int) -> "EventLog":
         """The cases at rows ``begin`` to ``end`` (excluded): as ``keep_cases``, without a copy."""
-        first, after = int(self.offsets[begin]), int(self.offsets[end])
+        first = int(self.offsets[begin])
+        after = int(self.offsets[end])
         return replace(
             self,
             events=self.events[first:after],

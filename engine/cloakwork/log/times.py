@@ -181,14 +181,16 @@ def outside_calendar(times: pl.Series) -> pl.Series:
     null where null.
     """
     count = times.to_physical()
-    first, last = _EARLIEST // 10**6, _LATEST // 10**6
+    first = _EARLIEST // 10**6
+    last = _LATEST // 10**6
     if isinstance(times.dtype, pl.Datetime):
         unit = _PER_SECOND[times.dtype.time_unit]
         # Nanoseconds of the year 9999 are no 64-bit number: all that are one lie inside.
         last = min(last * unit + unit - 1, 2**63 - 1)
         first = max(first * unit, -(2**63))
     else:
-        first, last = first // _DAY, last // _DAY
+        first = first // _DAY
+        last = last // _DAY
     return (count < first) | (count > last)
 
 

@@ -158,7 +158,8 @@ class CasesOfVariants:
         bounds = np.clip(self.cases_before, first, behind)
         variant = owners_of(np.diff(bounds))
         lengths = np.diff(self.offsets)[variant]
-        offsets, rows = offsets_of(lengths), ranges_of(self.offsets[variant], lengths)
+        offsets = offsets_of(lengths)
+        rows = ranges_of(self.offsets[variant], lengths)
         events = self.labels.gather(pl.Series(rows)).alias(ACTIVITY).to_frame()
         ids = pl.int_range(first, behind, eager=True).cast(pl.String).alias(CASE_ID).to_frame()
         return EventLog(

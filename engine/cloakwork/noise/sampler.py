@@ -326,7 +326,8 @@ def exact_geometric(word: int, words: WordSource) -> int:
     if word not in thresholds.tolist():
         return value
     # Count on with one and the same uniform, adding bits to it whenever a threshold falls inside.
-    prefix, bits = word, 64
+    prefix = word
+    bits = 64
     while True:
         low, high = exp_bounds(Fraction(value + 1), bits)
         if prefix >= high:

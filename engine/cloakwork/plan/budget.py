@@ -211,7 +211,8 @@ def charge_budget(draft: Draft) -> Draft:
         if index not in unproven
         for charge in _charges_of_goal(index, goal, draft)
     )
-    budget, unit = draft.policy.spec.budget, unit_name(draft.policy.spec.unit)
+    budget = draft.policy.spec.budget
+    unit = unit_name(draft.policy.spec.unit)
     causes = list(draft.causes)
     # Each currency has limits of its own; they are never added up.
     for currency in CURRENCIES:
@@ -286,7 +287,8 @@ def ledger_terms(policy: Policy, window: str | None = None) -> BudgetTerms:
 
 def _cases_per_unit(policy: Policy) -> Mapping[str, int]:
     """By unit, in how many cases one is at most, as declared."""
-    assume, unit = policy.spec.assume, policy.spec.unit
+    assume = policy.spec.assume
+    unit = policy.spec.unit
     if unit.level == "case" or assume.cases_per_employee is None:
         return assume.cases_per_unit
     return {**assume.cases_per_unit, unit_name(unit): assume.cases_per_employee}

@@ -231,7 +231,8 @@ def step_of(
     """The plan's entry for a mechanism with its parameters: cost and lineage are the mechanism's
     own.
     """
-    theorem, kind = mechanism.theorem, mechanism.step(params, facts)
+    theorem = mechanism.theorem
+    kind = mechanism.step(params, facts)
     published = None
     if mechanism.proof == "published":
         published = f"{theorem.statement} ({theorem.source})"

@@ -47,7 +47,8 @@ def classify_columns(draft: Draft) -> Draft:
     for item in attributes:
         if item.treatment in RELEASED:
             names_by_column.setdefault(item.column, []).append(item.attribute)
-    exposed, causes = [], list(draft.causes)
+    exposed = []
+    causes = list(draft.causes)
     reasons = policy.spec.expose
     for column in sorted(names_by_column.keys() - covered):
         names = names_by_column[column]
@@ -78,15 +79,21 @@ def _treated(
     left_to_k_anonymity = rule.treatment == "generalise" and column in coarsened
     # The order decides: case ids, then guarantees, then the policy's word, then the defaults.
     if name == CASE_ID:
-        column, treatment, why = METADATA, "replace", "fresh-ids"
+        column = METADATA
+        treatment = "replace"
+        why = "fresh-ids"
     elif column in covered and (left_to_guarantee or left_to_k_anonymity):
-        treatment, why = "protect", "covered"
+        treatment = "protect"
+        why = "covered"
     elif rule.treatment is not None:
-        treatment, why = rule.treatment, "policy"
+        treatment = rule.treatment
+        why = "policy"
     elif column == CONTROL_FLOW:
-        treatment, why = "keep", "activities"
+        treatment = "keep"
+        why = "activities"
     else:
-        treatment, why = "drop", "undeclared"
+        treatment = "drop"
+        why = "undeclared"
     return TreatedAttribute(attribute=name, column=column, treatment=treatment, why=why)
 
 
@@ -130,7 +137,8 @@ def refuse_open_globs(draft: Draft) -> Draft:
 
 def _unusable_attributes(draft: Draft, covered: frozenset[str]) -> Iterator[Cause]:
     """What no plan can do with the attributes as declared."""
-    policy, released = draft.policy, draft.released
+    policy = draft.policy
+    released = draft.released
     if CONTROL_FLOW not in released:
         yield Cause(
             "release",

@@ -57,7 +57,9 @@ def derive(
     published_steps = {
         index: step for step in steps for index in step.goals if step.proof == "published"
     }
-    claims, causes, unproven = [], [], []
+    claims = []
+    causes = []
+    unproven = []
     for index, goal in enumerate(goals):
         # Before deriving: what is only published never becomes a claim.
         if accept_unproven and index in published_steps:

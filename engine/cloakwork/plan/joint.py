@@ -182,7 +182,8 @@ def choose_parts(
         return MechanismChoice((), considered, (offers,))
     steps = []
     for each, offer in zip(found, offers, strict=True):
-        mechanism, facts = each.chosen.mechanism, terms.facts
+        mechanism = each.chosen.mechanism
+        facts = terms.facts
         step = step_of(mechanism, offer.params, facts, why=offer.why, goals=(index,))
         steps.append(with_prediction(step, mechanism.predict(offer.params, facts)))
     return MechanismChoice(tuple(steps), considered, ())
@@ -190,7 +191,8 @@ def choose_parts(
 
 def _joint_parts(terms: JointTerms) -> tuple[Part, ...] | Cause:
     """The parts of the goal with their shares, or why it cannot be parted."""
-    goal, columns = terms.goal, _columns_by_part(terms.goal)
+    goal = terms.goal
+    columns = _columns_by_part(terms.goal)
     if goal.delta <= 0:
         reason = "noise that is calibrated together is Gaussian, and needs a delta above 0"
         return Cause(goal.cited(), f"{reason}; declare guarantees[].delta")
@@ -295,12 +297,15 @@ def _largest_offers(found: list[_Weighed], terms: JointTerms) -> Offers | Cause:
 
 def _largest(offers_at: Callable[[float], Offers | None], first: float) -> Offers | None:
     """The offers at the largest mu that has some, by bisection; None where there is none."""
-    high, low = first, first
+    high = first
+    low = first
     # Upwards while it is allowed, to about four times the first guess.
     found = offers_at(first)
     while found is not None and high < 4 * first:
         # Parts that draw more noise than they were asked for leave something.
-        low, best, high = high, found, 1.25 * high
+        low = high
+        best = found
+        high = 1.25 * high
         found = offers_at(high)
     # Where the first guess is too much, downwards: in small steps first, then by halves.
     while low == high:
@@ -319,5 +324,6 @@ def _largest(offers_at: Callable[[float], Offers | None], first: float) -> Offer
         if found is None:
             high = middle
         else:
-            low, best = middle, found
+            low = middle
+            best = found
     return best

@@ -36,7 +36,8 @@ from cloakwork.plan.treatments import (
 
 def bound_contributions(draft: Draft) -> Draft:
     """Begin with a step that bounds what one unit contributes, by declared facts only."""
-    facts, mechanism = draft.facts, draft.catalogue["bound"]
+    facts = draft.facts
+    mechanism = draft.catalogue["bound"]
     params = BoundParams(
         attribute=facts.unit.attribute,
         max_cases=facts.unit.max_cases,
@@ -64,7 +65,8 @@ def choose_mechanisms(draft: Draft) -> Draft:
     """Choose mechanisms for each guarantee, for what the profile leaves of its budget: one, or one
     for each part of a joint goal.
     """
-    steps, causes = list(draft.steps), list(draft.causes)
+    steps = list(draft.steps)
+    causes = list(draft.causes)
     considered: list[ConsideredMechanism] = []
     for index, goal in enumerate(draft.goals):
         left = goal_after_profile(draft.profile, goal)
@@ -89,7 +91,8 @@ def choose_mechanisms(draft: Draft) -> Draft:
 
 def _choose(index: int, left: Guarantee, goal: Guarantee, draft: Draft) -> MechanismChoice:
     """For one goal, of which the profile leaves ``left``."""
-    allowed, catalogue = draft.policy.spec.mechanisms, draft.catalogue
+    allowed = draft.policy.spec.mechanisms
+    catalogue = draft.catalogue
     alone = choose_mechanism(index, left, draft.facts, allowed, catalogue)
     if not isinstance(left, DifferentialPrivacy) or not is_joint(left):
         return alone
@@ -199,7 +202,8 @@ def order_steps(draft: Draft) -> Draft:
     them, and sees every event that is released.
     """
     # The first step bounds what a unit contributes, before anything else is done.
-    first, others = draft.steps[:1], draft.steps[1:]
+    first = draft.steps[:1]
+    others = draft.steps[1:]
     return replace(draft, steps=(*first, *sorted(others, key=_running_order)))
 
 

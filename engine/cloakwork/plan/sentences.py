@@ -43,7 +43,8 @@ def claim_sentence(guarantee: Guarantee, given: ConditionedOn | None) -> str:
         return said
     declared = ""
     if given.window is not None:
-        start, end = given.window.start, given.window.end
+        start = given.window.start
+        end = given.window.end
         declared = f", the window from {start:%Y-%m-%d} to {end:%Y-%m-%d}"
     over_times = set(guarantee.over) <= {TIMESTAMPS}
     noised = "noised times" if over_times else "what is drawn through noise"

@@ -26,7 +26,8 @@ def generalise_quasi_identifiers(draft: Draft) -> Draft:
     """Add a step for each k-anonymity over attributes beside the control flow, which makes their
     values coarser.
     """
-    steps, causes = list(draft.steps), list(draft.causes)
+    steps = list(draft.steps)
+    causes = list(draft.causes)
     for index, goal in enumerate(draft.goals):
         if isinstance(goal, KAnonymity) and len(goal.over) > 1 and CONTROL_FLOW in goal.over:
             found = _generalisation_step(index, goal, draft)
@@ -39,7 +40,8 @@ def generalise_quasi_identifiers(draft: Draft) -> Draft:
 
 def _generalisation_step(index: int, goal: KAnonymity, draft: Draft) -> Step | Cause:
     """The step that makes the goal's attributes coarser, or why there can be none."""
-    mechanism, policy = draft.catalogue["kanon/generalise"], draft.policy
+    mechanism = draft.catalogue["kanon/generalise"]
+    policy = draft.policy
     name = goal.cited()
     if not policy.spec.mechanisms.allows(mechanism.name):
         return Cause(name, "mechanisms.allow or mechanisms.deny rules it out", mechanism.name)

@@ -73,7 +73,8 @@ def verdict(changes: tuple[Change, ...]) -> str:
 
 def in_unit(old: Policy, new: Policy) -> Iterator[Change]:
     """Whom the guarantees protect: persons are more than cases."""
-    before, after = old.spec.unit, new.spec.unit
+    before = old.spec.unit
+    after = new.spec.unit
     if before == after:
         return
     # One attribute in place of another is neither tighter nor looser; nor are employees.
@@ -129,8 +130,10 @@ def _goal_label(goal: Guarantee) -> str:
 def in_attributes(old: Policy, new: Policy) -> Iterator[Change]:
     """What happens to each attribute that either policy names; an undeclared one is dropped."""
     for name in dict.fromkeys([*old.spec.attributes, *new.spec.attributes]):
-        before, after = old.rule_of(name), new.rule_of(name)
-        was, now = _release_level(old, name), _release_level(new, name)
+        before = old.rule_of(name)
+        after = new.rule_of(name)
+        was = _release_level(old, name)
+        now = _release_level(new, name)
         same_level = was == now
         if before == after and same_level:
             continue
@@ -177,7 +180,8 @@ def in_windows(old: Policy, new: Policy) -> Iterator[Change]:
     """With windows the total of a dataset is that of each of them, where the unit is the case: all
     windows together may cost more.
     """
-    before, after = old.spec.budget.windows, new.spec.budget.windows
+    before = old.spec.budget.windows
+    after = new.spec.budget.windows
     if before != after:
         kind: Verdict = "other"
         if unit_name(new.spec.unit) == CASE and (before is None or after is None):
@@ -223,8 +227,10 @@ def _field_verdict(model: type[Frozen], name: str, was: Any, now: Any) -> Verdic
     directions = _STRICTER_IF.get(model, {})
     words: Mapping[str, object] = _STRICTEST
     if issubclass(model, PrivacyGuarantee):
-        directions, words = model.stricter_if, model.strictest_word
-    is_new, is_gone = was is None, now is None
+        directions = model.stricter_if
+        words = model.strictest_word
+    is_new = was is None
+    is_gone = now is None
     if name in directions and not (is_new or is_gone):
         return "tighter" if (now > was) == (directions[name] == "more") else "looser"
     if name in words:
@@ -233,7 +239,8 @@ def _field_verdict(model: type[Frozen], name: str, was: Any, now: Any) -> Verdic
         return "tighter" if is_new == (_IF_THERE[name] == "tighter") else "looser"
     if name in _SETS and not (is_new or is_gone):
         # A set that both gained and lost members has no direction.
-        grown, shrunk = set(now) > set(was), set(now) < set(was)
+        grown = set(now) > set(was)
+        shrunk = set(now) < set(was)
         if grown or shrunk:
             return "tighter" if grown == _SETS[name] else "looser"
     return "other"
@@ -295,7 +302,8 @@ def version_step(old: Policy, new: Policy, changes: Iterable[Change]) -> Version
 
     A pre-release may change in any way until its release: there any later version is enough.
     """
-    before, after = old.metadata.version, new.metadata.version
+    before = old.metadata.version
+    after = new.metadata.version
     bump = needed_bump(changes)
     if bump is None or old.metadata.name != new.metadata.name:
         return VersionStep(before, after, None, None, True)

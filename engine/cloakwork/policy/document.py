@@ -140,7 +140,8 @@ def closest_word(word: object, known: Iterable[str]) -> str | None:
     >>> closest_word("epsilom", ["epsilon", "delta"])
     'epsilon'
     """
-    text, names = str(word), sorted(islice(known, MOST_COMPARED))
+    text = str(word)
+    names = sorted(islice(known, MOST_COMPARED))
     # One slip is allowed for every three letters, and one in any case.
     most = max(1, len(text) // 3)
     distance = DamerauLevenshtein.distance
@@ -191,7 +192,8 @@ class UnreadableText(Exception):
     """The text cannot be read as one bounded YAML document."""
 
     def __init__(self, message: str, place: SourcePosition) -> None:
-        self.message, self.place = message, place
+        self.message = message
+        self.place = place
 
 
 class _BoundedLoader(yaml.SafeLoader):
@@ -348,7 +350,8 @@ def read_document(text: str, path: str, *, is_policy: bool = True) -> Document:
         start = turned.start()
         code = ascii(text[start])[1:-1]
         message = f"holds {code}, which turns the direction of what is shown"
-        line, column = text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)
+        line = text.count("\n", 0, start) + 1
+        column = start - text.rfind("\n", 0, start)
         hint = f'remove it; in a value write "{code}" in double quotes'
         raise PolicyError([FileProblem(path, message, line, column, hint)])
     try:
@@ -549,7 +552,8 @@ def with_values(text: str, changed: Mapping[Steps, str | Mapping[str, str]], pat
     Raises PolicyError where that would change anything else: below an alias, for instance.
     """
     before = read_document(text, path)
-    wanted, root = deepcopy(before.content), compose_yaml(text)
+    wanted = deepcopy(before.content)
+    root = compose_yaml(text)
     edits: dict[tuple[int, int], str] = {}
     fixed: list[Steps] = []
     for steps, value in changed.items():
@@ -568,7 +572,8 @@ def with_values(text: str, changed: Mapping[Steps, str | Mapping[str, str]], pat
             elif isinstance(own, CollectionNode) and not own.flow_style:
                 fixed.append(steps)
             else:
-                start, stop = own.start_mark.index, own.end_mark.index
+                start = own.start_mark.index
+                stop = own.end_mark.index
                 if isinstance(value, str):
                     edits[start, stop] = value if stop > start else f" {value}"
                 else:

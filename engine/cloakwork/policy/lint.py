@@ -190,7 +190,8 @@ def large_delta(policy: Policy) -> Iterator[Advice]:
     units = policy.spec.assume.units_at_most
     what = "without assume.units_at_most" if units is None else f"for {units:,} units"
     if policy.spec.unit.level == "event":
-        units, what = None, "for employees, whom assume.units_at_most does not count"
+        units = None
+        what = "for employees, whom assume.units_at_most does not count"
     # The bound that planning applies (``calibrate.largest_delta``).
     most = LARGE_DELTA if units is None else 1 / (10 * units)
     for index, goal in enumerate(policy.spec.guarantees):

@@ -121,7 +121,8 @@ class UnreadableList(Exception):
 
 def _values_of(node: MappingNode, steps: Steps, base: Path) -> list[str]:
     """The values that a reference to a file stands for, as YAML."""
-    name, kind = str(steps[-2]), str(steps[-1])
+    name = str(steps[-2])
+    kind = str(steps[-1])
     said = {key: value.value for key, value in _entries(node)}
     if set(said) - _KEYS[kind] or len(said) != len(node.value) or "file" not in said:
         known = ", ".join(sorted(_KEYS[kind]))
@@ -134,7 +135,8 @@ def _values_of(node: MappingNode, steps: Steps, base: Path) -> list[str]:
         if said.get("type", "text") == "text":
             return [in_quotes(value) for value in found]
     else:
-        rows, wanted = _table(base, said["file"]), said.get("row", name)
+        rows = _table(base, said["file"])
+        wanted = said.get("row", name)
         row = next((each for each in rows if _cell(each, column) == wanted), None)
         if row is None:
             raise UnreadableList(f"no row of the file has '{wanted}' as its {column}")

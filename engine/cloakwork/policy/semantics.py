@@ -206,7 +206,8 @@ def globs_do_not_clash(content: Content) -> Iterator[ShapeError]:
     for later, earlier, alike in islice(clashes(effects), MOST_CLASHES):
         both = f"{shown_value(later)} and {shown_value(earlier)}"
         if alike:
-            message, hint = f"{both} match the same names", "keep one of them"
+            message = f"{both} match the same names"
+            hint = "keep one of them"
         else:
             message = (
                 f"{both} overlap, and neither contains the other: "
@@ -442,7 +443,8 @@ def keys_are_spelt_as_published(content: Content) -> Iterator[ShapeError]:
 
 def release_fits_total(content: Content) -> Iterator[ShapeError]:
     """One release may not be allowed more than all releases together."""
-    release, total = _declared_limit(content, "release"), _declared_limit(content, "total")
+    release = _declared_limit(content, "release")
+    total = _declared_limit(content, "total")
     if release is None or total is None:
         return
     # The fault points at the key that the release has; both limits are compared as costs.

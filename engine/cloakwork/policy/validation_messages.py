@@ -47,7 +47,8 @@ def translate_errors(error: ValidationError, content: Mapping[str, Any]) -> list
 
 
 def _finding(item: Mapping[str, Any], steps: Steps, content: Mapping[str, Any]) -> ShapeError:
-    kind, ctx = item["type"], item.get("ctx", {})
+    kind = item["type"]
+    ctx = item.get("ctx", {})
     value = value_at(content, steps)
     match kind:
         case "extra_forbidden":
@@ -91,7 +92,8 @@ def _allowed(steps: Steps, content: Mapping[str, Any]) -> str | None:
                         if hasattr(stated, key):
                             limits[key] = getattr(stated, key)
                 if {"ge", "le"} <= limits.keys():
-                    low, high = _limit_text(limits["ge"]), _limit_text(limits["le"])
+                    low = _limit_text(limits["ge"])
+                    high = _limit_text(limits["le"])
                     return f"must be between {low} and {high}"
                 words = [
                     f"{phrase} {_limit_text(limits[key])}"
@@ -122,7 +124,8 @@ _LIMITS: Final = ("greater_than_equal", "greater_than", "less_than", "less_than_
 
 def _expectation(item: Mapping[str, Any], steps: Steps) -> str:
     """What must stand at a path: first what is said better there than in general."""
-    kind, ctx = item["type"], item.get("ctx", {})
+    kind = item["type"]
+    ctx = item.get("ctx", {})
     short = kind in ("too_short", "string_too_short")
     if short and steps[:2] == ("spec", "expose"):
         return "must give a reason of at least three characters"
@@ -224,7 +227,8 @@ def _from_validator(steps: Steps, value: Any, message: str) -> ShapeError:
     """A validator of ours spoke; a key at the start of its sentence says where the fault is."""
     first = message.split(" ", 1)[0]
     if isinstance(value, dict) and first in value:
-        given, says_must = value[first], message.split(" ")[1:2] == ["must"]
+        given = value[first]
+        says_must = message.split(" ")[1:2] == ["must"]
         got = f" (got {kind_of(given)})" if says_must and not isinstance(given, list | dict) else ""
         return ShapeError((*steps, first), message.split(" ", 1)[1] + got)
     if not message.startswith(("must ", "needs ")):

@@ -155,7 +155,8 @@ def _examine(folder: Path, key_of: "Callable[[Envelope], Ed25519PublicKey | None
         raise VerificationFailed(failed)
     content = read_document(folder / PLAN_FILE)
     plan = read_plan(content, digests[PLAN_FILE], published_schema(PLAN_SCHEMA))
-    log, predicate = signed_log(folder, statement), statement.predicate
+    log = signed_log(folder, statement)
+    predicate = statement.predicate
     return _Examined(
         statement=statement,
         plan=plan,

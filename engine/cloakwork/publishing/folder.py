@@ -253,7 +253,8 @@ def read_measurements(path: Path) -> "pl.DataFrame":
         found = scanned.head(_MOST_MEASURED + 1).collect()
     except (pl.exceptions.PolarsError, OSError) as error:
         raise VerificationFailed([fault]) from error
-    sigma, value = found["sigma"], found["value"]
+    sigma = found["sigma"]
+    value = found["value"]
     is_told = value.is_finite() & sigma.is_finite() & (sigma > 0)
     if len(found) > _MOST_MEASURED or any(found.null_count().row(0)) or not is_told.all():
         raise VerificationFailed([f"{path.name}: holds values without noise, or without an end"])

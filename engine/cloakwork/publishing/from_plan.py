@@ -188,7 +188,8 @@ def statement_of(
     family = FAMILY[plan.policy.spec.output.format]
     metadata = plan.policy.metadata
     of_metadata = [name for name in PolicyReference.model_fields if name != "digest"]
-    windows, released_window = plan.policy.spec.budget.windows, plan.facts.release_window
+    windows = plan.policy.spec.budget.windows
+    released_window = plan.facts.release_window
     window = None
     if windows is not None and released_window is not None:
         start, before = windows.span(released_window)

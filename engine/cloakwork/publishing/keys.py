@@ -92,11 +92,13 @@ def signing_key(path: str | Path | None = None) -> SigningKey:
     """
     chosen = str(path) if path else os.environ.get(KEY_VARIABLE)
     own = str(_own_key_file())
-    origin, new = chosen or own, False
+    origin = chosen or own
+    new = False
     if not chosen:
         content, new = _own_private_pem()
     elif _PEM_HEADER in chosen:
-        content, origin = chosen.encode(), f"${KEY_VARIABLE}"
+        content = chosen.encode()
+        origin = f"${KEY_VARIABLE}"
     else:
         try:
             content = Path(chosen).read_bytes()

@@ -428,7 +428,8 @@ def _fits_planned(recorded: PrivacyEvent, planned: PrivacyEvent) -> bool:
 def check_proof(plan: Plan) -> Check:
     """Whether every claim can be derived from the steps, by this version alone."""
     # Each version computes its own costs.
-    here, hint = version_of("cloakwork"), ""
+    here = version_of("cloakwork")
+    hint = ""
     if plan.engine != here:
         hint = f" (made by Cloakwork {plan.engine}, this is {here}: verify with that version)"
     try:
@@ -523,11 +524,13 @@ def check_guarantee(
     Where the files do not show units, cases count: a unit owns at least one, so fewer than k cases
     are fewer than k units.
     """
-    unit, attribute = plan.facts.unit, plan.facts.unit.attribute
+    unit = plan.facts.unit
+    attribute = plan.facts.unit.attribute
     visible = ("case", attribute) in held and any(
         item.attribute == attribute and item.treatment in _SHOWS_UNITS for item in plan.attributes
     )
-    what, employees = f"measured again: {short_description(guarantee)}", guarantee.employees
+    what = f"measured again: {short_description(guarantee)}"
+    employees = guarantee.employees
     # Who performed an event is in no release: of employees the cases alone are counted.
     if isinstance(guarantee, KAnonymity):
         guarantee = guarantee.model_copy(update={"unit": None})

@@ -86,10 +86,14 @@ def in_order(links: Sequence[Link]) -> list[str]:
 Side = Literal["source", "released"]
 
 WIDTH: Final = 360
-_ROW, _BOX_WIDTH, _BOX_HEIGHT, _END_SIZE = 56, 140, 32, 14
+_ROW = 56
+_BOX_WIDTH = 140
+_BOX_HEIGHT = 32
+_END_SIZE = 14
 _LETTER: Final = 6.4
 """Pixels that a letter of a name takes, about."""
-_NEAREST, _FARTHEST = 24, 120
+_NEAREST = 24
+_FARTHEST = 120
 """By how much links bend that pass no other row, and that pass all."""
 _PLACE: Final = 0.35
 """Where along a link its number stands: not in the middle, where links about one row would have
@@ -145,7 +149,8 @@ def _drawn(graph: FlowGraph, side: Side, title: str) -> DrawnFlow:
     there = {name for link, count in zip(links, times, strict=True) for name in link if count}
     names = in_order(links)
     boxes = {name: _box(name, row, name in there) for row, name in enumerate(names)}
-    height, most = _ROW * len(names), max(times, default=0)
+    height = _ROW * len(names)
+    most = max(times, default=0)
     drawn = []
     for number, (link, count) in enumerate(zip(links, times, strict=True), 1):
         if count:
@@ -156,7 +161,8 @@ def _drawn(graph: FlowGraph, side: Side, title: str) -> DrawnFlow:
 
 
 def _box(name: str, row: int, is_there: bool) -> DrawnActivity:
-    x, y = WIDTH / 2, (row + 0.5) * _ROW
+    x = WIDTH / 2
+    y = (row + 0.5) * _ROW
     if name in (BEGIN, END):
         return DrawnActivity(name, (), x, y, _END_SIZE, _END_SIZE, is_there)
     letters = int(_BOX_WIDTH / _LETTER)
@@ -168,18 +174,23 @@ def _arc(first: DrawnActivity, second: DrawnActivity, height: int) -> tuple[str,
     """Path data of a link, and the place of its number: straight down to the next row, past rows on
     the left, upwards and to itself on the right.
     """
-    x, down = first.x, second.y - first.y
+    x = first.x
+    down = second.y - first.y
     if down == _ROW:
-        start, stop = first.y + first.height / 2, second.y - second.height / 2 - 2
+        start = first.y + first.height / 2
+        stop = second.y - second.height / 2 - 2
         return f"M{x:g} {start:g}V{stop:g}", x, (start + stop) / 2
     sign = -1 if down > 0 else 1
-    begin, end = x + sign * first.width / 2, x + sign * (second.width / 2 + 2)
+    begin = x + sign * first.width / 2
+    end = x + sign * (second.width / 2 + 2)
     bend = _NEAREST + (_FARTHEST - _NEAREST) * abs(down) / height
     towards = x + sign * (_BOX_WIDTH / 2 + bend)
-    start, stop = first.y + 6, second.y - 6
+    start = first.y + 6
+    stop = second.y - 6
     path = f"M{begin:g} {start:g}C{towards:.1f} {start:g} {towards:.1f} {stop:g} {end:g} {stop:g}"
     # Of a cubic curve with such ends (Bernstein's form).
-    passed, rest = _PLACE**3, (1 - _PLACE) ** 3
+    passed = _PLACE**3
+    rest = (1 - _PLACE) ** 3
     share = passed + 3 * _PLACE**2 * (1 - _PLACE)
     place = rest * begin + passed * end + (1 - passed - rest) * towards
     return path, round(place, 1), round(start + share * (stop - start), 1)

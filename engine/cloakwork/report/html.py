@@ -118,7 +118,8 @@ def bar(spent: SpentBudget) -> Bar:
     if spent.apart_from:
         names = ", ".join(spent.apart_from)
         label += f" (kept apart from {names}: does not add up to one person's risk)"
-    cost, total = spent.cost, spent.total
+    cost = spent.cost
+    total = spent.total
     if cost.epsilon is None:
         return Bar(label, "this release is not bounded by any ε", None)
     if total is None or not total.epsilon:

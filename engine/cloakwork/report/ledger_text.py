@@ -141,7 +141,8 @@ def balance_text(balance: "Balance") -> str:
     spent = priced(balance, balance.spent)
     if balance.left is None:
         return f"{budget_name(balance)}: {spent} spent, no total declared"
-    left, total = priced(balance, balance.left), priced(balance, balance.total)
+    left = priced(balance, balance.left)
+    total = priced(balance, balance.total)
     return f"{budget_name(balance)}: {spent} spent; left: {left}; total: {total}"
 
 
@@ -323,7 +324,8 @@ def share_spent(balance: "Balance") -> float | None:
     """
     if balance.total is None:
         return None
-    spent, total = balance.spent, balance.total
+    spent = balance.spent
+    total = balance.total
     # A total of 0 is used up by whatever is spent.
     shares = [
         part / of if of else 1.0
@@ -386,7 +388,8 @@ def show_lines(overview: "DatasetOverview") -> Iterator[str]:
     )
     for entry in overview.declared:
         said = entry.fields()
-        reason, signature = said.get("reason"), said.get("signature")
+        reason = said.get("reason")
+        signature = said.get("signature")
         at = entry.at[:16].replace("T", " ")
         if signature is not None:
             at += f", signed by {signed_by(signed_text(entry.dataset, said), signature)}"

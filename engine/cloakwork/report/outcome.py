@@ -44,8 +44,10 @@ or a fifth of what they were.
 def outcome(published: "Published") -> tuple[ScreenSection, ...]:
     """The sections of the screen: what is unproven first, and what the raw log tells marked so."""
     release = published.release
-    plan, log = release.plan, release.log
-    cases, events = counted(log.case_count, "case"), counted(log.event_count, "event")
+    plan = release.plan
+    log = release.log
+    cases = counted(log.case_count, "case")
+    events = counted(log.event_count, "event")
     held = tuple(guarantee_line(each.claim, plan.facts.protected) for each in release.verdicts)
     charged = [charge_text(charge) for charge in plan.charges]
     if (unbounded := unbounded_line(plan)) is not None:
@@ -74,7 +76,8 @@ def outcome(published: "Published") -> tuple[ScreenSection, ...]:
 def outcome_json(published: "Published") -> dict[str, Any]:
     """What was released, as JSON values; nothing here was counted on the raw log."""
     release = published.release
-    plan, window = release.plan, release.plan.facts.release_window
+    plan = release.plan
+    window = release.plan.facts.release_window
     unproven = [item.model_dump(mode="json") for item in plan.unproven]
     return ({"unproven": unproven} if unproven else {}) | {
         "release": str(published.folder),
@@ -144,7 +147,8 @@ def _exposed(published: "Published") -> Iterator[str]:
 
 
 def _absent(published: "Published") -> Iterator[str]:
-    plan, log = published.release.plan, published.release.log
+    plan = published.release.plan
+    log = published.release.log
     absent = ", ".join(absent_attributes(plan, published.statement.released))
     # Under noise a missing value may be chance; else it is the policy's spelling.
     is_drawn = any(step.lineage.generates for step in plan.steps)
@@ -206,7 +210,8 @@ def _kept(utility: Utility, changed: float | None) -> Iterator[str]:
         share = "" if changed is None else f" ({_percent(changed)} of the log's)"
         differ = "" if edits is None else f"; {counted(edits, 'event')} differ{share}"
         yield f"similarity {utility.relative_log_similarity:.2f} (1 is best){differ}"
-    times, whole = utility.times, utility.whole_log
+    times = utility.times
+    whole = utility.whole_log
     if times is None:
         # Cases that were made anew have no times of their own to compare: distributions tell.
         said = []
@@ -223,7 +228,8 @@ def _kept(utility: Utility, changed: float | None) -> Iterator[str]:
             f"a released time is off by {hours(times.error_mean)} on average, "
             f"half of them by less than {hours(times.error_median)}"
         )
-    before, after = times.duration_source_median, times.duration_released_median
+    before = times.duration_source_median
+    after = times.duration_released_median
     if before is not None and after is not None:
         yield f"half of the cases take less than {hours(after)} (in the log: {hours(before)})"
 
@@ -269,7 +275,8 @@ def _little(internal: "Internal", utility: Utility | None) -> Iterator[str]:
 
 def _changed_events(source: "Mapping[str, JsonValue]", utility: Utility) -> float | None:
     """The share of the source's events that would have to be edited; None where it is unknown."""
-    before, edits = source.get("events"), utility.absolute_log_difference
+    before = source.get("events")
+    edits = utility.absolute_log_difference
     if not isinstance(before, int) or before == 0 or edits is None:
         return None
     return edits / before

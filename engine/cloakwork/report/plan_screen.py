@@ -63,7 +63,8 @@ MOST_GUARANTEES: Final = 8
 LITTLE_SIMILARITY: Final = 0.5
 """A predicted similarity to the log below which little is left of it."""
 
-WHY, ALL = "--why", "--all"
+WHY = "--why"
+ALL = "--all"
 
 _NOBODY: Final = "nobody: nothing is guaranteed"
 
@@ -100,7 +101,8 @@ def plan_sections(
     head = f"{log_name} under {meta.name} {meta.version}, dataset {meta.dataset}{of_window}"
     protected = _NOBODY
     if plan.claims:
-        unit, goals = plan.facts.protected, [claim.guarantee for claim in plan.claims]
+        unit = plan.facts.protected
+        goals = [claim.guarantee for claim in plan.claims]
         protected = f"each {unit_text(unit)}{and_employees(unit, goals)}"
     training = training_line(plan)
     profile: tuple[str, ...] = ()
@@ -217,7 +219,8 @@ def change_line(figures: Mapping[str, JsonValue]) -> str:
             "variants_after": int(after),
         }:
             becomes = "becomes" if before == 1 else "become"
-            gap, least = figures.get("gap"), ""
+            gap = figures.get("gap")
+            least = ""
             if isinstance(gap, int | float):
                 within = f", within {gap:.1%} of the least possible"
                 least = ", the least possible" if gap == 0 else within
@@ -384,7 +387,8 @@ def branches(
         lines += [f"because {line}" for line in reasons_in_words(claim)]
         lines += [f"assuming {line}" for line in assumptions_in_words(claim)]
         if claim.cost is not None and claim.naive is not None:
-            accounted, summed = cost_text(claim.cost, digits=6), cost_text(claim.naive, digits=6)
+            accounted = cost_text(claim.cost, digits=6)
+            summed = cost_text(claim.naive, digits=6)
             lines.append(f"accountant: {accounted}; plain sum: {summed}")
         guarantees.append(lines)
     yield "Guarantees", guarantees or [["none"]]

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 LABEL: Final = 16
 """Columns of the labels."""
 
-NARROWEST, WIDEST, USUAL = 60, 100, 80
+NARROWEST = 60
+WIDEST = 100
+USUAL = 80
 """Columns of a screen: at least, at most, and where there is no terminal."""
 
 
@@ -162,7 +164,8 @@ def print_sections(sections: Iterable[ScreenSection], width: int) -> None:
     """Print sections, the labels in bold where colours are wanted."""
     for section in sections:
         for number, line in enumerate(section.lines(width)):
-            label, text = line[:LABEL], line[LABEL:]
+            label = line[:LABEL]
+            text = line[LABEL:]
             is_first = number == 0 and bool(section.label)
             click.echo((click.style(label, bold=True) if is_first else label) + text)
 

@@ -192,7 +192,8 @@ def main_clause(warning: str) -> str:
 
 def open_window_line(plan: Plan, now: datetime | None = None) -> str | None:
     """A warning where the window of the release has not ended ``now``; None elsewhere."""
-    windows, name = plan.policy.spec.budget.windows, plan.facts.release_window
+    windows = plan.policy.spec.budget.windows
+    name = plan.facts.release_window
     if windows is None or name is None:
         return None
     _, after = windows.span(name)
@@ -228,7 +229,8 @@ def _group_line(found: MembershipFigures, group: MembershipGroup) -> str:
         return f"{words}{area}, too few to say more."
     # Few targets allow coarse levels only: the one nearest to the usual is said.
     level = min(group.levels, key=lambda each: abs(each.at_most - _USUAL_LEVEL))
-    false, true = level.false_positives, level.true_positives
+    false = level.false_positives
+    true = level.true_positives
     recognised = (
         f"{true.share:.1%} of members recognised ({true.low:.1%} to {true.high:.1%}) at "
         f"{false.share:.1%} false alarms"
@@ -250,7 +252,8 @@ def range_text(share: Share | None) -> str:
     """
     if share is None:
         return "-"
-    low, high = f"{100 * share.low:.0f}", f"{100 * share.high:.0f}"
+    low = f"{100 * share.low:.0f}"
+    high = f"{100 * share.high:.0f}"
     return f"{low} %" if low == high else f"{low}-{high} %"
 
 
@@ -261,7 +264,8 @@ def threshold_lines(attacks: Iterable[Attack], threshold: float | None) -> Itera
     looked = [each for each in attacks if each.name.startswith("linking/") and each.after]
     if threshold is None or not looked:
         return
-    above, most = above_threshold(looked, threshold), f"{100 * threshold:g} %"
+    above = above_threshold(looked, threshold)
+    most = f"{100 * threshold:g} %"
     if not above:
         line = f"No attack that was tried finds more than {most} of the cases, the threshold"
         highest = max(each.after.high for each in looked if each.after)

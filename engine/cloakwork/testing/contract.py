@@ -51,7 +51,8 @@ from cloakwork.testing.queries import (
     queries_collected,
 )
 
-PART_MU, PART_DELTA = 0.5, 1e-6
+PART_MU = 0.5
+PART_DELTA = 1e-6
 """What the mechanism is asked to serve each part that it ``serves`` for."""
 
 
@@ -242,7 +243,8 @@ class MechanismContract(MechanismRuns):
     def _rewrite_by(self, params: Any, summary: pl.DataFrame) -> EventLog:
         """What it makes of ``BATCH_LOG``, going by ``summary``."""
         # The same noise for every summary: whatever differs is the summary's doing.
-        noise, step = reproducible(1), self.granted(params)
+        noise = reproducible(1)
+        step = self.granted(params)
         outcome = step.take(step.opened(summary, noise), noise, released=RELEASED)
         return MemoryEngine().rewrite(BATCH_LOG, outcome.rewrite)
 
@@ -446,7 +448,8 @@ def _summaries(aggregate: Aggregate, batches: int) -> list[pl.DataFrame]:
 
 def _with_other_values(log: EventLog, lineage: Lineage) -> EventLog:
     """Other resources, and other times in the same order, where the lineage names none."""
-    changed, named = log.events, lineage.reads | lineage.measures
+    changed = log.events
+    named = lineage.reads | lineage.measures
     if RESOURCE not in named:
         # Reversed: other resources for the events, and none that is new.
         changed = changed.with_columns(pl.col(RESOURCE).reverse())

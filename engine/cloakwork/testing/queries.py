@@ -171,7 +171,8 @@ class _Observer:
         decoys = decoys_like(cases) if self.disturbed else []
         # The decoys in one order before the cases, and in the other one behind them.
         batches = [batch_of(each, cases, alphabet) for each in (decoys, decoys[::-1]) if each]
-        self.is_asking, self.refused = True, []
+        self.is_asking = True
+        self.refused = []
         for batch in batches[:1]:
             ask(batch)
         answer = ask(cases)
@@ -199,7 +200,9 @@ class _Observer:
 
 
 # Kept before anything is patched.
-_within, _clipped, _custom = Cases.within, Descent.clipped, Kernel.custom
+_within = Cases.within
+_clipped = Descent.clipped
+_custom = Kernel.custom
 
 
 @contextmanager

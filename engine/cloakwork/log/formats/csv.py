@@ -51,7 +51,8 @@ class CsvSource:
     """
 
     def __init__(self, files: Sequence[Path], request: ReadRequest) -> None:
-        self._files, self._request = tuple(files), request
+        self._files = tuple(files)
+        self._request = request
         self._bytes_read = 0
         self._evidence: TableEvidence | None = None
 
@@ -111,7 +112,8 @@ def _stretch(
     evidence: TableEvidence,
 ) -> FileTable:
     """Some rows, of which ``table`` has all columns of the file as texts."""
-    request, names = evidence.request, evidence.names
+    request = evidence.request
+    names = evidence.names
     rows = found.rows
 
     def line_of(row: int) -> int:

@@ -37,7 +37,9 @@ BOM: Final = b"\xef\xbb\xbf"
 CORRECTION: Final = "correct that line, or export the file again"
 SEPARATORS: Final = ",;\t"
 _IN_QUOTES: Final = re.compile(rb'"[^"]*"')
-_QUOTE, _CR, _LF = 34, 13, 10
+_QUOTE = 34
+_CR = 13
+_LF = 10
 _LONE_RETURN: Final = "a carriage return stands alone; end lines by LF or CRLF"
 OPEN_QUOTE: Final = "a quote opens a field and nothing closes it"
 # Possessive quantifiers: no input makes the expression backtrack.
@@ -144,7 +146,8 @@ def _quotes_are_plain(data: bytes, separator: str) -> bool:
     """
     raw = np.frombuffer(data, np.uint8)
     quotes = np.flatnonzero(raw == _QUOTE)
-    opening, closing = quotes[::2], quotes[1::2]
+    opening = quotes[::2]
+    closing = quotes[1::2]
     if len(opening) > len(closing):
         return False
     before = np.zeros(256, np.bool_)
@@ -163,7 +166,8 @@ def _with_quotes_doubled(data: bytes, separator: str) -> bytes:
     behind a closing one.
     """
     split = separator.encode()
-    starts, ends = split + b"\n", split + b"\r\n"
+    starts = split + b"\n"
+    ends = split + b"\r\n"
     field_end = re.compile(rb"[%b\r\n]" % re.escape(split))
     pieces: list[bytes] = []
     done = written = 0
@@ -239,8 +243,10 @@ class CsvBlocks:
         self.separator = options.delimiter or ""
         self.usual_separator = ""
         self._block = block or BLOCK
-        self._stream, self._path = stream, stream.path
-        self._separators, self._encoding = separators, options.encoding
+        self._stream = stream
+        self._path = stream.path
+        self._separators = separators
+        self._encoding = options.encoding
         self._header = b""
         self._header_lines = 0
         self._line = 1  # on which the next block starts
@@ -251,7 +257,8 @@ class CsvBlocks:
         # A longer stretch without a whole record has an open quote, and would fill the memory.
         most = _LONGEST_RECORD * stream.limits.value_size + self._block
         decoder = Decoder(self._path, self._encoding)
-        rest, is_last = b"", False
+        rest = b""
+        is_last = False
         while not is_last:
             given = stream.read(self._block)
             is_last = len(given) < self._block

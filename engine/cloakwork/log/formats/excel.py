@@ -109,7 +109,8 @@ def first_rows(
 
 def _refuse_size(path: Path, limits: Limits) -> None:
     """A workbook is a zip file; a few bytes of it can stand for any number."""
-    unpacked, packed = 0, max(1, path.stat().st_size)
+    unpacked = 0
+    packed = max(1, path.stat().st_size)
     try:
         with zipfile.ZipFile(path) as archive:
             # Counted as it unpacks, since the sizes that a zip file states may be forged.
@@ -146,7 +147,8 @@ def _rows_of_sheet(
             hint="do not name a column for row, or export the sheet as CSV",
         )
     places = [place for place, name in enumerate(header) if name in names.kept]
-    kept, used = [header[place] for place in places], [absolute[place] for place in places]
+    kept = [header[place] for place in places]
+    used = [absolute[place] for place in places]
     # Every cell twice: as the workbook types it, and as characters.
     typed = book.load_sheet(
         sheet,
@@ -168,7 +170,8 @@ def _rows_of_sheet(
     texts: dict[str, pl.Series] = {}
     columns: dict[str, pl.Series] = {}
     for name in kept:
-        values, full = values_of(typed, name), names.kept[name]
+        values = values_of(typed, name)
+        full = names.kept[name]
         is_time = full in (TIMESTAMP, request.timestamp)
         # What tells cases or activities apart is taken as characters; dates stay dates.
         if full in request.spelt and not (is_time and values.dtype.is_temporal()):

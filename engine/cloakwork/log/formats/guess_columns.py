@@ -65,7 +65,8 @@ class _Search:
         table: pl.DataFrame,
         said: Mapping[str, str],
     ) -> None:
-        self.header, self.table = header, table
+        self.header = header
+        self.table = table
         self.taken = {full: said[full] for full in _WORDS if full in said}
         self.others = {column for full, column in said.items() if full not in _WORDS}
         given = [name for name in header if name in table.columns]
@@ -128,7 +129,9 @@ class _Search:
                 said = f"which column holds the timestamp is open: {listed}"
                 self.leave_open(TIMESTAMP, said, tuple(each.name for each in near))
                 return
-            best, others, is_sure = ends[0], f", of {listed}", False
+            best = ends[0]
+            others = f", of {listed}"
+            is_sure = False
         elif best.is_constant and (best.points < 0 or names(words_of(best.name), OF_CASE_WORDS)):
             self._leave_time_open([best], (best.name,))
             return
@@ -197,7 +200,8 @@ def guess_columns(
 
 
 def _points_as_case(name: str, values: pl.Series) -> int:
-    distinct, rows = values.n_unique(), len(values)
+    distinct = values.n_unique()
+    rows = len(values)
     # Missing somewhere, or another one in each row: no id of a case.
     if values.null_count() or distinct in (0, rows):
         return 0

@@ -58,7 +58,8 @@ class ParquetSource:
         """Read what the files say of themselves. ``LogError`` when one is damaged, lacks a standard
         column, has other columns than the first, or is over a limit.
         """
-        self._files, self._request = tuple(files), request
+        self._files = tuple(files)
+        self._request = request
         self._heights: list[int] = []
         self._text_bytes = 0
         schemas = []
@@ -137,7 +138,8 @@ class ParquetSource:
         first_row: int,
     ) -> FileTable:
         """Some rows, as texts where they are asked for so."""
-        request, row_number = self._request, self._names.row_number
+        request = self._request
+        row_number = self._names.row_number
         read: dict[str, pl.Series] = {}
         for name, kind in self._types.items():
             if name == row_number:

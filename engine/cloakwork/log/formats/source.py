@@ -247,10 +247,12 @@ class Decoder:
     """
 
     def __init__(self, path: Path, encoding: Encoding | None) -> None:
-        self._path, self._encoding = path, encoding
+        self._path = path
+        self._encoding = encoding
         self._codec: str = encoding or "utf-8"
         self._decoder: codecs.IncrementalDecoder | None = None
-        self._line, self._is_begun = 1, False
+        self._line = 1
+        self._is_begun = False
 
     def decode(self, piece: bytes, *, is_last: bool) -> bytes:
         """The next piece. ``LogError`` with its line at the first byte that is none of the
@@ -278,7 +280,8 @@ class Decoder:
             ) from None
         self._line += text.count("\n")
         if text and not self._is_begun:
-            text, self._is_begun = text.removeprefix("\ufeff"), True
+            text = text.removeprefix("\ufeff")
+            self._is_begun = True
         return text.encode("utf-8", "surrogatepass")
 
 
@@ -288,7 +291,8 @@ def likely_encoding(data: bytes) -> Encoding:
         return "utf-16"
     sample = data[: 1 << 16]
     # Letters of two bytes each mostly have a zero in every other place.
-    odd, even = sample[1::2].count(0), sample[::2].count(0)
+    odd = sample[1::2].count(0)
+    even = sample[::2].count(0)
     if max(odd, even) > len(sample) // 4:
         return "utf-16-le" if odd > even else "utf-16-be"
     encodings: tuple[Encoding, ...] = ("utf-8", "cp1252")

@@ -161,7 +161,8 @@ def candidate_formats(texts: pl.Series) -> tuple[str, ...]:
         if values.str.contains(digits).all() and _reads(form, values):
             return (form,)
     first = str(values[0]).strip()
-    suffix, zone = "", _ZONE.search(first)
+    suffix = ""
+    zone = _ZONE.search(first)
     if zone:
         first = first[: zone.start()]
         suffix = " %z" if zone[0][0].isspace() else "%z"

@@ -69,7 +69,9 @@ class XesSource:
         request: ReadRequest,
         readers: tuple[XesReader, ...] = (fast_chunks, full_chunks),
     ) -> None:
-        self._files, self._request, self._readers = tuple(files), request, readers
+        self._files = tuple(files)
+        self._request = request
+        self._readers = readers
         self._bytes_read = 0
         self._evidence = Evidence()
         self._kinds: Mapping[str, Kind] = dict.fromkeys(request.text, "text")

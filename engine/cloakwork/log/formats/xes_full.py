@@ -199,7 +199,8 @@ class LogXml(XmlReader):
             )
         self._place = "log"
         # Names of the root's namespace; elements of any other are foreign.
-        self._trace, self._event = f"{namespace}{blank}trace", f"{namespace}{blank}event"
+        self._trace = f"{namespace}{blank}trace"
+        self._event = f"{namespace}{blank}event"
         self._kinds = {f"{namespace}{blank}{element}": kind for element, kind in KIND_OF.items()}
         self._lists = {f"{namespace}{blank}{element}" for element in ("list", "container")}
 
@@ -233,7 +234,8 @@ class LogXml(XmlReader):
         kind: Kind,
         attributes: dict[str, str],
     ) -> None:
-        key, value = attributes.get("key"), attributes.get("value")
+        key = attributes.get("key")
+        value = attributes.get("value")
         if not key or value is None:
             element = name.rpartition(" ")[2]
             missing = "value" if key else "key"
@@ -264,9 +266,12 @@ class LogXml(XmlReader):
 
     def _hand_over(self) -> None:
         """Hand what was found since the last time to the collector."""
-        runs, self._runs = self._runs, {}
-        case_of, self._case_of = self._case_of, []
-        traces, self._opened_traces = self._opened_traces, 0
+        runs = self._runs
+        self._runs = {}
+        case_of = self._case_of
+        self._case_of = []
+        traces = self._opened_traces
+        self._opened_traces = 0
         self._collector.open_cases(traces, np.array(case_of, np.int64))
         for (name, key, kind), found in runs.items():
             rows, values, lines = zip(*found, strict=True)
@@ -328,7 +333,9 @@ class Feeder:
         parser: XMLParserType,
         limits: Limits | None,
     ) -> None:
-        self._path, self._parser, self._limits = path, parser, limits
+        self._path = path
+        self._parser = parser
+        self._limits = limits
         self._waiting: list[bytes] = []
         self._size = self._fed = self._unfinished = 0
         if hasattr(parser, "SetReparseDeferralEnabled"):
@@ -347,7 +354,8 @@ class Feeder:
         if self._size < self._unfinished and not last:
             return
         piece = b"".join(self._waiting)
-        self._waiting, self._size = [], 0
+        self._waiting = []
+        self._size = 0
         self._parser.Parse(piece, last)
         self._fed += len(piece)
         self._unfinished = self._fed - max(0, self._parser.CurrentByteIndex)

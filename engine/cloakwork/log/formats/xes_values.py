@@ -53,7 +53,9 @@ class BadValue(Exception):
         value: str,
         line: int | None,
     ) -> None:
-        self.kind, self.key, self.line = kind, key, line
+        self.kind = kind
+        self.key = key
+        self.line = line
         super().__init__(f"'{value}' is no {kind}")
 
 
@@ -190,7 +192,8 @@ class _Held:
         return self.values.cast(pl.String) if self.texts is None else self.texts
 
     def between(self, start: int, end: int | None) -> "_Held":
-        texts, lines = self.texts, self.lines
+        texts = self.texts
+        lines = self.lines
         return _Held(
             self.rows[start:end],
             self.values[start:end],
@@ -216,11 +219,15 @@ class Collector:
         file: str = "",
     ) -> None:
         self.irregular = evidence.irregular
-        self.limits, self.on_excess = request.bounds, request.on_excess
+        self.limits = request.bounds
+        self.on_excess = request.on_excess
         self.traces = self.events = 0
-        self._keep, self._kinds = request.keep, kinds
-        self._evidence, self._file = evidence, file
-        self._first_trace, self._first_event = evidence.traces, evidence.events
+        self._keep = request.keep
+        self._kinds = kinds
+        self._evidence = evidence
+        self._file = file
+        self._first_trace = evidence.traces
+        self._first_event = evidence.events
         self._case_of: list[Ints] = []
         self._taken_traces = self._taken_events = 0
         self._waiting: dict[str, list[_Held]] = {}
@@ -253,7 +260,8 @@ class Collector:
         ``BadValue`` when a value is not of its declared type, ``TooManyKeys`` at the first
         attribute over the limit.
         """
-        name, kind = run.name, run.kind
+        name = run.name
+        kind = run.kind
         attribute = self._evidence.of(name)
         if len(self._evidence.attributes) > self.limits.attributes:
             raise TooManyKeys(name)
@@ -303,7 +311,8 @@ class Collector:
         places = np.arange(self._taken_traces, end_trace) + self._first_trace
         rows = np.arange(self._taken_events, end_event) + self._first_event
         self._case_of = [case_of[held:]]
-        self._taken_traces, self._taken_events = end_trace, end_event
+        self._taken_traces = end_trace
+        self._taken_events = end_event
         self._evidence.traces = self._first_trace + end_trace
         self._evidence.events = self._first_event + end_event
         case_table = pl.DataFrame({**cases, PLACE: places})
@@ -453,7 +462,8 @@ def spread(
     """
     if len(rows) == height and chosen.all():
         return values
-    values, rows = values.filter(chosen), rows[chosen]
+    values = values.filter(chosen)
+    rows = rows[chosen]
     if len(rows) * sparse < height:
         return chain_of(values, rows, height)
     # For each row the position of its value; rows without one take the last, a null.

@@ -162,7 +162,8 @@ def _trace_batches(log: EventLog) -> Iterator[str]:
     starts = np.searchsorted(log.offsets, every_batch, side="left")
     bounds = np.unique(np.concatenate([[0], starts, [log.cases.height]]))
     for first, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-        begin, stop = int(log.offsets[first]), int(log.offsets[end])
+        begin = int(log.offsets[first])
+        stop = int(log.offsets[end])
         cases = _element_texts(
             log.cases[first:end],
             "\t<trace>\n",
@@ -224,7 +225,8 @@ def expressible_text(text: pl.Series) -> pl.Series:
 
 def _column_text(values: pl.Series) -> tuple[str, pl.Expr]:
     """The XES element for a column's type, and its values as text."""
-    column, dtype = pl.col("value"), values.dtype
+    column = pl.col("value")
+    dtype = values.dtype
     if dtype.is_integer():
         return "int", column.cast(pl.String)
     if dtype.is_numeric():

@@ -272,7 +272,8 @@ class AttributeValues:
                 NAME, f"'{name}' holds numbers that are not finite; no distance is defined"
             )
         # Halves, as the range itself may exceed the largest float.
-        low, high = occurring.min() / 2, occurring.max() / 2
+        low = occurring.min() / 2
+        high = occurring.max() / 2
         return np.asarray((numbers / 2 - low) / ((high - low) or 1.0), np.float64)
 
 
@@ -320,7 +321,8 @@ def attribute_values_of(
     )
     codes = joined["code"].cast(pl.Int64).fill_null(-1).to_numpy()[rows]
     cells, activity, class_of_cell = _cells_of_rows(log, params)
-    cells, activity = cells[rows], activity[rows]
+    cells = cells[rows]
+    activity = activity[rows]
     if params.is_of_cycle_times and (codes >= 0).any():
         codes = _with_missing_drawn(codes, activity, noise)
     elif params.is_of_cycle_times:

@@ -99,8 +99,10 @@ def knowledge_levels(sequences: KnownSequences, longest: int) -> Iterator[Knowle
     Time and memory go with the matches: at most (distinct symbols of a sequence)^size for each
     sequence. Raises ``TooManyMatches``.
     """
-    symbols, sequence_of = sequences.symbols, sequences.sequence_of
-    places, bound = len(symbols), sequences.symbol_bound
+    symbols = sequences.symbols
+    sequence_of = sequences.sequence_of
+    places = len(symbols)
+    bound = sequences.symbol_bound
     # From where each match goes on: at first from the first place of each sequence.
     start = begins_of(sequence_of)
     if not len(start):
@@ -142,7 +144,8 @@ def _first_occurrences(sequences: KnownSequences, starts: Ints) -> tuple[Ints, I
     ``first``, the first array, has shape (places + 2,): behind the last place there is none.
     ``starts``: the first place of each sequence. Raises ``TooManyMatches``.
     """
-    symbols, sequence_of = sequences.symbols, sequences.sequence_of
+    symbols = sequences.symbols
+    sequence_of = sequences.sequence_of
     places = len(symbols)
     # The last place before each with the same symbol; where there is none, the last one before the
     # sequence. From behind that up to itself, a place is the first occurrence of its symbol.
@@ -312,14 +315,17 @@ def _symbols_of_matches(
     order: Ints,
 ) -> _MatchSymbols:
     """The symbols of ``matches``; ``order``: all places, by sequence, symbol, place."""
-    places, bound = len(order), sequences.symbol_bound
+    places = len(order)
+    bound = sequences.symbol_bound
     pair = sequences.sequence_of * bound + sequences.symbols
     distinct, number = np.unique(pair, return_inverse=True)
     # Ascending, so that the places of a symbol in an interval are found by binary search.
     symbol_and_place = number[order] * (places + 1) + order
     candidate = level.candidates[level.candidate[matches]]
     size = candidate.shape[1]
-    found_symbol, found_first, found_end = [], [], []
+    found_symbol = []
+    found_first = []
+    found_end = []
     # From the last symbol to the first: each lies behind the earliest place of the symbol before
     # it, and before the latest place of the symbol after it.
     latest = np.full(len(matches), places)

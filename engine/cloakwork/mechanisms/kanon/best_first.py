@@ -159,7 +159,8 @@ class _GreedyState:
             amount[target] += amount[source]
             amount[source] = 0
         self.holds_cases[source] = False
-        before, self.kinds = self.kinds, self._kinds()
+        before = self.kinds
+        self.kinds = self._kinds()
         joined: Bools = self.kinds & ~before
         left = np.asarray((before & ~self.kinds).any(axis=0))
         # Stale is what a variant knows that now violates, was moved to, or lost its nearest.

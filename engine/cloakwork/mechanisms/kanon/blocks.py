@@ -71,12 +71,14 @@ def consecutive_groups(mass: Ints, k: int) -> Ints:
     each group holds mass k; all of them must hold it together.
     """
     group = np.zeros(len(mass), np.int64)
-    number, held = 0, 0
+    number = 0
+    held = 0
     for row, amount in enumerate(mass.tolist()):
         group[row] = number
         held += amount
         if held >= k:
-            number, held = number + 1, 0
+            number = number + 1
+            held = 0
     # What is left over at the end joins the last complete group.
     return np.minimum(group, max(number - 1, 0))
 
@@ -93,7 +95,8 @@ def _order_between_pivots(problem: KAnonymityProblem, rows: Ints, round_: int) -
         to_one = problem.distances.between(rows[[one]], rows)[0]
         other = int(to_one.argmax())
     else:
-        one, to_one = first, to_first
+        one = first
+        to_one = to_first
         other = (start * _MULTIPLIER + 7919 * round_ + 1) % count
     to_other = problem.distances.between(rows[[other]], rows)[0]
     return np.asarray(np.argsort(to_one - to_other, kind="stable"), np.int64)
@@ -126,7 +129,8 @@ def merge_in_blocks(distance: Ints, cases: Ints, mass: Ints, k: int) -> Ints:
     joined = merging.joined
     onward = np.take_along_axis(joined, joined, 1)
     while not np.array_equal(onward, joined):
-        joined, onward = onward, np.take_along_axis(onward, onward, 1)
+        joined = onward
+        onward = np.take_along_axis(onward, onward, 1)
     return np.asarray(np.take_along_axis(merging.at, joined, 1), np.int64)
 
 
@@ -162,9 +166,11 @@ class _BlockMerging:
         """
         chosen = self.least[live].argmin(axis=1)
         merges = ~self.is_stale[live, chosen]
-        block, source = live[merges], chosen[merges]
+        block = live[merges]
+        source = chosen[merges]
         target = self.partner[block, source]
-        own, theirs = self.at[block, source], self.at[block, target]
+        own = self.at[block, source]
+        theirs = self.at[block, target]
         gather = self.gather_cost
         onto_theirs = gather[block, source, theirs] - gather[block, source, own]
         onto_own = gather[block, target, own] - gather[block, target, theirs]
@@ -184,7 +190,9 @@ class _BlockMerging:
         falls_short = self.mass[live, changed] < self.k
         self.least[live, changed] = np.where(falls_short, least, _FORBIDDEN)
         # Other classes learn of the class that was just merged.
-        cost, partner, least = cost[merges], self.partner[block], self.least[block]
+        cost = cost[merges]
+        partner = self.partner[block]
+        least = self.least[block]
         is_short = self.is_class[block] & (self.mass[block] < self.k)
         is_nearer = is_short & (cost <= least)
         was_partner = (partner == source[:, None]) | (partner == target[:, None])
@@ -201,7 +209,8 @@ class _BlockMerging:
         own_cost = self.gather_cost[live, row]
         stays = self.gather_cost[live, row, own][:, None]
         onto_theirs = np.take_along_axis(own_cost, at, 1) - stays
-        block, place = live[:, None], np.arange(at.shape[1])
+        block = live[:, None]
+        place = np.arange(at.shape[1])
         onto_own = self.gather_cost[block, place, own[:, None]] - self.gather_cost[block, place, at]
         edits = np.minimum(onto_theirs, onto_own)
         cost = self._weigh(edits, self.mass[live], self.mass[live, row][:, None])
@@ -263,7 +272,8 @@ class _BlockSearch:
         seconds: float,
         deadline: Deadline,
     ) -> None:
-        self.problem, self.deadline = problem, deadline
+        self.problem = problem
+        self.deadline = deadline
         self.rows = np.arange(len(problem.texts))
         self.target = self.rows.copy()
         self.cost = np.zeros(len(self.rows), np.int64)
@@ -275,7 +285,8 @@ class _BlockSearch:
 
     def find_first_answer(self) -> None:
         """Merge in blocks of all variants."""
-        problem, each = self.problem, np.ones_like(self.rows)
+        problem = self.problem
+        each = np.ones_like(self.rows)
         blocks = partition_into_blocks(
             problem, self.rows, each, problem.mass, self.block_size, 0, self.deadline
         )
@@ -339,7 +350,8 @@ class _BlockSearch:
             return targets
         shape = (len(batch), max(map(len, batch)))
         distance = np.zeros((*shape, shape[1]), np.int64)
-        cases, mass = np.zeros(shape, np.int64), np.full(shape, NO_VARIANT)
+        cases = np.zeros(shape, np.int64)
+        mass = np.full(shape, NO_VARIANT)
         for number, block in enumerate(batch):
             size = len(block)
             distance[number, :size, :size] = problem.distances.between(block, block)
@@ -353,13 +365,16 @@ class _BlockSearch:
         """Move variants to the nearest class of their block, where the class that they leave holds
         mass k without them; those that save most come first.
         """
-        problem, most = self.problem, _GROWTH * self.block_size
-        each, enough = np.ones_like(self.rows), np.full_like(self.rows, problem.k)
+        problem = self.problem
+        most = _GROWTH * self.block_size
+        each = np.ones_like(self.rows)
+        enough = np.full_like(self.rows, problem.k)
         blocks = partition_into_blocks(
             problem, self.rows, each, enough, most, round_, self.deadline
         )
         is_class = np.bincount(self.target, minlength=len(self.rows)) > 0
-        nearest, nearest_cost = self.target.copy(), self.cost.copy()
+        nearest = self.target.copy()
+        nearest_cost = self.cost.copy()
         for block in blocks:
             classes = block[is_class[block]]
             if not self._may_go_on():
@@ -377,9 +392,11 @@ class _BlockSearch:
         saving = self.cost - nearest_cost
         movers = np.flatnonzero(saving > 0)
         held = np.bincount(self.target, problem.mass, len(self.rows)).astype(np.int64)
-        surplus, mass = (held - problem.k).tolist(), problem.mass.tolist()
+        surplus = (held - problem.k).tolist()
+        mass = problem.mass.tolist()
         for mover in movers[np.argsort(-saving[movers], kind="stable")].tolist():
-            leaves, joins = int(self.target[mover]), int(nearest[mover])
+            leaves = int(self.target[mover])
+            joins = int(nearest[mover])
             if mass[mover] <= surplus[leaves]:
                 surplus[leaves] -= mass[mover]
                 surplus[joins] += mass[mover]

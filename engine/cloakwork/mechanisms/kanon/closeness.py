@@ -215,7 +215,8 @@ class Closeness(Mechanism[ClosenessParams]):
         if values is None:
             return Decision(pl.DataFrame())
         if params.aim == "stochastic":
-            remaining, codes = values, _randomly_exchanged_codes(values, params.bound, noise)
+            remaining = values
+            codes = _randomly_exchanged_codes(values, params.bound, noise)
         else:
             has_value, codes = _exchanged_codes(values, params, noise)
             remaining = values.restricted_to(has_value)
@@ -243,7 +244,8 @@ class Closeness(Mechanism[ClosenessParams]):
         """Give every event, or case, the value that was decided for it."""
         if decision.table.width == 0:
             return MapCases(lambda log: log, together="case")
-        column, decided = ColumnOfCases(params.source_column), decision.table
+        column = ColumnOfCases(params.source_column)
+        decided = decision.table
         return MapCases(lambda log: column.with_decided_values(log, decided), together="case")
 
 
@@ -365,12 +367,14 @@ def _explain_infeasible(params: ClosenessParams, figures: Floats) -> str:
     """What cannot be had, and what can: the worst of the ``figures`` that redistributing everything
     came to, to four decimals on the safe side.
     """
-    letter, reached = "l", "the largest l that the exchange reaches"
+    letter = "l"
+    reached = "the largest l that the exchange reaches"
     feasible = float(figures.min())
     if params.aim == "entropy":
         feasible = math.floor((feasible + ROUNDING) * 1e4) / 1e4
     if params.aim == "emd":
-        letter, reached = "t", "the least t that the exchange reaches"
+        letter = "t"
+        reached = "the least t that the exchange reaches"
         feasible = math.ceil((float(figures.max()) - ROUNDING) * 1e4) / 1e4
     remedies = ["a larger k"]
     if not params.is_of_cycle_times:

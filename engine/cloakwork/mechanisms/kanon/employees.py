@@ -373,7 +373,8 @@ class _Search:
 
         ``held``: by variant how many events each employee performed at each place.
         """
-        opened, placed = np.array([*held]), False
+        opened = np.array([*held])
+        placed = False
         left = self.order[target[self.order] == LEFT_OUT]
         variants = np.unique(self.cases.variant[left])
         distances = self.cases.problem.distances.between(variants, opened)

@@ -231,7 +231,8 @@ class Anonymiser(Mechanism[P], Generic[P]):
                 {**options, "k": goal.k, "scope": scope, "unit": unit}
             )
         except ValidationError as error:
-            kind, (name, _) = error.errors()[0]["type"], first_fault(error)
+            kind = error.errors()[0]["type"]
+            (name, _) = first_fault(error)
             reason = option_fault(error)
             if kind == "extra_forbidden":
                 known = [each for each in self.Params.model_fields if each not in _SET_BY_GOAL]

@@ -179,7 +179,8 @@ def _drawn_sources(
     stream: Stream,
 ) -> Ints:
     """For each inserted event a random kept one that shares the first of ``keys`` it can; or -1."""
-    kept, to_fill = np.flatnonzero(~inserted), np.flatnonzero(inserted)
+    kept = np.flatnonzero(~inserted)
+    to_fill = np.flatnonzero(inserted)
     source = np.full(len(to_fill), _NONE, np.int64)
     for key in keys:
         remaining = np.flatnonzero(source == _NONE)
@@ -341,13 +342,15 @@ def _drawn_times(
     earlier = np.where(case_of[before] == log.case_of, before, _NONE)
     later = np.where(case_of[behind] == log.case_of, behind, _NONE)
     # Events of one case between the same two kept ones have one number, ascending.
-    case, after = log.case_of[rows], earlier[rows]
+    case = log.case_of[rows]
+    after = earlier[rows]
     starts_gap = (np.diff(case, prepend=_NONE) != 0) | (np.diff(after, prepend=_NONE) != 0)
     gap = np.cumsum(starts_gap)
     first_of_gap = np.searchsorted(gap, gap)
 
     # Where each would lie by chance.
-    has_earlier, has_later = after != _NONE, later[rows] != _NONE
+    has_earlier = after != _NONE
+    has_later = later[rows] != _NONE
     width = np.maximum(time[later[rows]] - time[after], 0) + 1
     between = time[after] + stream.uniform(width, event_addresses(log, rows))
     since_earlier = np.where(earlier[source] != _NONE, time[source] - time[earlier[source]], 0)
@@ -357,7 +360,8 @@ def _drawn_times(
         [between, time[after] + since_earlier, time[later[rows]] - until_later],
         time[source][first_of_gap] + since_earlier,
     )
-    first, last = int(time[known].min()), int(time[known].max())
+    first = int(time[known].min())
+    last = int(time[known].max())
     target = np.clip(target, first, last)
     # They were drawn one by one; inside a gap they are given out in ascending order.
     target = target[np.lexsort((target, gap))]
@@ -378,7 +382,8 @@ def _drawn_times(
     # Forwards: the precise time before its target, or behind that, or else the latest.
     chosen = low.copy()
     for number, turn in enumerate(turns):
-        least, most = chosen[turn - 1] if number else low[turn], ceiling[turn]
+        least = chosen[turn - 1] if number else low[turn]
+        most = ceiling[turn]
         of_activity = activity[rows[turn]]
         wanted = np.minimum(target[turn], most)
         time_before = precision.latest(wanted, of_activity)

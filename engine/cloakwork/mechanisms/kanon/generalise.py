@@ -378,7 +378,8 @@ def _with_generalised_values(
     )
     if any(column.null_count() for column in decided.drop(VARIANT)):
         raise MechanismError(Generalise.name, "the log holds a variant that was not decided on")
-    events, cases = log.events, log.cases
+    events = log.events
+    cases = log.cases
     for item in attributes:
         if item.table_column not in table.columns:
             continue

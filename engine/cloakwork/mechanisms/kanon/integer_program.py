@@ -92,7 +92,9 @@ class KAnonymityProgram:
         fixed: Assignment | None = None,
     ) -> None:
         none = np.zeros(0, np.int64)
-        self.problem, self.source, self.target = problem, source, target
+        self.problem = problem
+        self.source = source
+        self.target = target
         self.split_cases = split_cases
         self.fixed = Assignment(none, none, none) if fixed is None else fixed
         self.movers = np.unique(source)
@@ -138,7 +140,8 @@ class KAnonymityProgram:
             bound = np.inf if has_ended else info.mip_dual_bound
             return SolverResult(None, bound, has_ended)
         found = np.array(solver.getSolution().col_value)
-        y, x = found[: len(self.opened)], found[len(self.opened) :]
+        y = found[: len(self.opened)]
+        x = found[len(self.opened) :]
         if self.split_cases:
             assignment = self._linear_program_vertex(y, seconds - solver.getRunTime())
         else:
@@ -202,17 +205,24 @@ class KAnonymityProgram:
         """
         from scipy import sparse
 
-        problem, fixed = self.problem, self.fixed
-        opened, moves, movers = len(self.opened), len(self.source), len(self.movers)
+        problem = self.problem
+        fixed = self.fixed
+        opened = len(self.opened)
+        moves = len(self.source)
+        movers = len(self.movers)
         # What one unit of x stands for: a case where cases may split, else all cases of a variant.
         cost = problem.distances.matrix[self.source, self.target].astype(np.float64)
         if self.split_cases:
-            mass, fixed_mass = np.ones(moves, np.int64), fixed.cases
-            most, assigned = problem.cases[self.source], problem.cases[self.movers]
+            mass = np.ones(moves, np.int64)
+            fixed_mass = fixed.cases
+            most = problem.cases[self.source]
+            assigned = problem.cases[self.movers]
         else:
             cost *= problem.cases[self.source]
-            mass, fixed_mass = problem.mass[self.source], problem.mass[fixed.source]
-            most, assigned = np.ones(moves, np.int64), np.ones(movers, np.int64)
+            mass = problem.mass[self.source]
+            fixed_mass = problem.mass[fixed.source]
+            most = np.ones(moves, np.int64)
+            assigned = np.ones(movers, np.int64)
         # Assign: sum of x = what there is. Link: x - most * y <= 0. Hold: mass of x - k * y >= 0.
         place = np.arange(moves)
         mover_of = np.searchsorted(self.movers, self.source)
@@ -237,7 +247,8 @@ class KAnonymityProgram:
         stays_open = np.isin(self.opened, fixed.target).astype(np.float64)
 
         model = highspy.HighsLp()
-        model.num_col_, model.num_row_ = opened + moves, movers + moves + opened
+        model.num_col_ = opened + moves
+        model.num_row_ = movers + moves + opened
         model.col_cost_ = np.concatenate([np.zeros(opened), cost])
         model.col_lower_ = np.concatenate([stays_open, np.zeros(moves)])
         model.col_upper_ = np.concatenate([np.ones(opened), most])
@@ -342,7 +353,8 @@ def improve_by_neighbourhoods(
                 )
                 cost = least if found is None else edit_cost(problem, found)
                 if found is not None and cost < least:
-                    best, least = found, cost
+                    best = found
+                    least = cost
                     on_improvement(least)
     return best
 
@@ -376,7 +388,8 @@ def _solved_around(
     stays. None where none was found in time.
     """
     problem = certificate.problem
-    variants, distance = len(problem.texts), problem.distances.matrix
+    variants = len(problem.texts)
+    distance = problem.distances.matrix
     moving = np.isin(current.source, rows)
     stays = ~moving
     fixed = Assignment(current.source[stays], current.target[stays], current.cases[stays])

@@ -139,7 +139,8 @@ def choose_open_variants(
     ``cost_with_mass``, ``cost_without_mass``: of one dtype (int64 or float64), shape (variants,);
     what each variant costs if it must hold mass k, and if not (at most 0).
     """
-    needs_no_mass, parent = constraints.needs_no_mass, constraints.longest_prefix.tolist()
+    needs_no_mass = constraints.needs_no_mass
+    parent = constraints.longest_prefix.tolist()
     cost_alone = np.where(needs_no_mass, cost_without_mass, cost_with_mass)
     if max(parent, default=-1) < 0:
         gain = np.minimum(cost_alone, 0)
@@ -154,12 +155,14 @@ def choose_open_variants(
             opened & needs_no_mass,
         )
 
-    alone, extended = cost_alone.tolist(), cost_without_mass.tolist()
+    alone = cost_alone.tolist()
+    extended = cost_without_mass.tolist()
     rows = range(len(parent))
     # Upwards: the least cost of each subtree if its variant is open; the sum over the subtrees of
     # its children, and the least of them. The parent of a root is -1: the last entry.
     best = list(alone)
-    of_children, of_one_child = [0 * alone[0]] * (len(rows) + 1), [inf] * (len(rows) + 1)
+    of_children = [0 * alone[0]] * (len(rows) + 1)
+    of_one_child = [inf] * (len(rows) + 1)
     for row in reversed(rows):
         if of_one_child[row] < inf:
             # All children with a negative cost, or else the cheapest one.
@@ -171,10 +174,13 @@ def choose_open_variants(
     # that is open and leaves the mass to it.
     total = of_children[-1]
     outside = [0 * total] * len(rows)
-    with_mass, without_mass = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
+    with_mass = np.zeros(len(rows), np.bool_)
+    without_mass = np.zeros(len(rows), np.bool_)
     for row in rows:
         above = parent[row]
-        with_siblings, may_open, is_needed = total, True, False
+        with_siblings = total
+        may_open = True
+        is_needed = False
         if above >= 0:
             with_siblings = outside[above] + extended[above] + of_children[above]
             may_open = bool(without_mass[above])
@@ -212,7 +218,9 @@ def bound_from_nearest(
 
     ``nearest``: int64, shape (variants,); how far each is from any other one at least.
     """
-    k, mass, placed = problem.k, problem.mass, constraints.must_be_placed
+    k = problem.k
+    mass = problem.mass
+    placed = constraints.must_be_placed
     # All costs in k-ths of an edit, so that they are whole numbers.
     moved = k * problem.cases * nearest
     best = 0
@@ -253,7 +261,8 @@ class CertifiedBound:
         must_be_placed = self.constraints.must_be_placed
         placed = np.flatnonzero(must_be_placed)
         stays = np.flatnonzero(~must_be_placed)
-        sources, targets = [stays], [stays]
+        sources = [stays]
+        targets = [stays]
         # Costs are whole numbers: less than ``cost`` is at most ``cost - 1``.
         for chunk, least in self._cost_if_moved():
             target, source = np.nonzero(least <= (cost - 1) * self.grid)
@@ -409,9 +418,11 @@ class _Pool:
         duals: Floats,
         size: int,
     ) -> None:
-        self.problem, self.constraints = problem, constraints
+        self.problem = problem
+        self.constraints = constraints
         placed = np.flatnonzero(constraints.must_be_placed)
-        count, size = len(problem.texts), min(size, len(placed))
+        count = len(problem.texts)
+        size = min(size, len(placed))
         self.sources = np.empty((count, size), np.int64)
         self.move_cost = np.empty((count, size))
         cases = problem.cases[placed].astype(np.float64)
@@ -428,7 +439,8 @@ class _Pool:
         """The relaxed problem at these assignment duals and the best mass duals: its value; these
         mass duals; and how often its answer places each variant. float64, shape (variants,).
         """
-        k, reduced = self.problem.k, self.move_cost - duals[self.sources]
+        k = self.problem.k
+        reduced = self.move_cost - duals[self.sources]
         # Fill every target up to mass k, as the linear knapsack is filled: by cost a unit of mass.
         # What has no mass fills nothing: first where it is a gain by itself, else last.
         without_mass = np.where(reduced < 0, -np.inf, np.inf)
@@ -506,7 +518,8 @@ def subgradient_ascent(
     )
     if not constraints.must_be_placed.any():
         return proved
-    pool_size, step = max(2 * problem.k, _SMALLEST_POOL), 1.0
+    pool_size = max(2 * problem.k, _SMALLEST_POOL)
+    step = 1.0
     is_rising = True
     for round_ in range(_ROUNDS):
         if step < _SMALLEST_STEP or deadline.is_over or proved.value >= cost:
@@ -534,7 +547,8 @@ def subgradient_ascent(
         )
         has_stood_still = np.array_equal(duals, last.assignment_duals) and last.step == step
         is_settled = pool_size >= len(duals) and has_stood_still
-        duals, step = last.assignment_duals, last.step
+        duals = last.assignment_duals
+        step = last.step
         is_rising = found.value > 1.02 * proved.value
         if found.value >= proved.value:
             proved = found
@@ -544,7 +558,8 @@ def subgradient_ascent(
         # The pool promises more than all pairs keep: it leaves out pairs that matter.
         is_pool_too_small = last.bound > 1.01 * found.value + 1
         if is_pool_too_small and round_ >= _FIRST_ROUNDS:
-            pool_size, step = min(2 * pool_size, len(duals)), 1.0
+            pool_size = min(2 * pool_size, len(duals))
+            step = 1.0
     return proved
 
 

@@ -168,12 +168,15 @@ class _OptimalSearch:
     def __init__(
         self, problem: KAnonymityProblem, params: OptimalParams, deadline: Deadline
     ) -> None:
-        self.problem, self.params, self.deadline = problem, params, deadline
+        self.problem = problem
+        self.params = params
+        self.deadline = deadline
         self.classes = class_matrix(problem)
         self.begun = deadline.clock()
         self.progress = RateLimitedProgress()
         self.bound = self.integer_bound = 0
-        self.columns, self.is_exhausted = 0, False
+        self.columns = 0
+        self.is_exhausted = False
         self.best = self._first_answer()
         self.cost = edit_cost(problem, self.best)
         self.move_costs = MoveCosts.of(problem, Optimal.name)
@@ -194,7 +197,9 @@ class _OptimalSearch:
         """Bound, merge, search nearby, solve what is promising, then what is left: the best answer,
         its bound, why the search ended, how the bound was proved and what that took.
         """
-        problem, deadline, params = self.problem, self.deadline, self.params
+        problem = self.problem
+        deadline = self.deadline
+        params = self.params
         # A bound, sought from what each variant costs in the best answer.
         distance = problem.distances.matrix[self.best.source, self.best.target]
         certificate = subgradient_ascent(
@@ -213,7 +218,8 @@ class _OptimalSearch:
             self.integer_bound = self._raise_bound(nearby)
         # Where the relaxed problem sends variants is seldom an answer, and a good start for one.
         if not deadline.is_over:
-            relaxed, costs = certificate.relaxed_targets(), self.move_costs
+            relaxed = certificate.relaxed_targets()
+            costs = self.move_costs
             classes = costs.open_classes(relaxed)
             nearest = nearest_classes(costs, classes)
             suggested = repair_to_k_anonymous(costs, classes, relaxed, nearest)
@@ -293,7 +299,8 @@ class _OptimalSearch:
                 break
             if not result.has_ended and not has_searched:
                 self._search_around(certificate, count)
-            count, has_searched = 3 * count, True
+            count = 3 * count
+            has_searched = True
 
     def _search_around(self, certificate: CertifiedBound, count: int) -> None:
         """Solve the program over answers that open or close a few other variants than the best one
@@ -335,7 +342,8 @@ class _OptimalSearch:
         smallest = smallest_class(self.problem, found)
         cost = edit_cost(self.problem, found)
         if cost < self.cost and (smallest is None or smallest >= self.problem.k):
-            self.best, self.cost = found, cost
+            self.best = found
+            self.cost = cost
 
     def _raise_bound(self, bound: int) -> int:
         """Take ``bound`` into account, and give the best one."""

@@ -46,7 +46,8 @@ class KAnonymityProblem:
         """The problem of some variants alone (int64, ascending)."""
         texts = tuple(self.texts[row] for row in rows)
         distances = EditDistances(texts, self.distances.metric)
-        cases, mass = self.cases[rows], self.mass[rows]
+        cases = self.cases[rows]
+        mass = self.mass[rows]
         return KAnonymityProblem(
             texts,
             cases,

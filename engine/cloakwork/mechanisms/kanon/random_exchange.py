@@ -156,7 +156,8 @@ class _Ratios:
         """How many values each cell would have to give up, if the pool stayed as it is: int64."""
         cell, r, of_pool = self._terms(given)
         nearest = np.clip(r, (1 + _ROUNDING) / t, t * (1 - _ROUNDING))
-        away, far = nearest - r, of_pool - r
+        away = nearest - r
+        far = of_pool - r
         share = np.divide(away, far, out=np.ones_like(far), where=far != 0)
         share[(share < 0) | (share > 1)] = 1.0
         share[away == 0] = 0.0

@@ -204,7 +204,8 @@ class _CaseTemplates:
         """One template for each row of ``assignment``."""
         # Coded together, so that a label has one character in sources and targets.
         both = encode_sequences(pl.concat([assignment[SOURCE], assignment[TARGET].alias(SOURCE)]))
-        sources, targets = both.texts[: assignment.height], both.texts[assignment.height :]
+        sources = both.texts[: assignment.height]
+        targets = both.texts[assignment.height :]
         origins = [np.zeros(0, np.int64)]
         for source, target in zip(sources, targets, strict=True):
             origins.append(origin_of_events(source, target, metric))

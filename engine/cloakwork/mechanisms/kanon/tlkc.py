@@ -95,7 +95,8 @@ class SequenceCounts:
         is needed.
         """
         rows = _sequences_of_cases(batch, self.params)
-        unit, attribute = self.params.unit, self.params.attribute
+        unit = self.params.unit
+        attribute = self.params.attribute
         if unit is not None:
             rows = rows.with_columns(case_texts(batch, unit).alias(UNIT))
         if attribute is not None:
@@ -135,9 +136,13 @@ def _sequences_of_cases(log: EventLog, params: TlkcParams) -> pl.DataFrame:
 
 def _values_of_cases(log: EventLog, attribute: str) -> pl.Series:
     """For each case the distinct values it holds, sorted: List[String]; a missing value is none."""
-    table, offsets, owner = log.events, log.offsets, "event"
+    table = log.events
+    offsets = log.offsets
+    owner = "event"
     if attribute.startswith(CASE_PREFIX):
-        table, offsets, owner = log.cases, np.arange(log.cases.height + 1), "case"
+        table = log.cases
+        offsets = np.arange(log.cases.height + 1)
+        owner = "case"
     if attribute not in table.columns:
         if log.cases.height:
             reason = f"no {owner} has '{attribute}', of which the guarantee speaks"
@@ -443,7 +448,8 @@ def _sequence_cases(grouped: pl.DataFrame, details: Sequence[str]) -> SequenceCa
         repeated = np.repeat(np.arange(rows.height), copies)
         one_case = pl.when(pl.col(UNIT).is_null()).then(1).otherwise(pl.col(CASES))
         rows = rows[repeated].with_columns(one_case.alias(CASES))
-        sequence, no_unit = sequence[repeated], no_unit[repeated]
+        sequence = sequence[repeated]
+        no_unit = no_unit[repeated]
         rank = rows[UNIT].rank("dense").fill_null(0).to_numpy().astype(np.int64)
         units = int(rank.max(initial=0))
         # Whoever has none gets a number of its own, behind those of all units.

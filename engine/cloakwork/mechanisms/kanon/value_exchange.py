@@ -57,7 +57,8 @@ class Groups:
         """The rows of each ``cell[i]`` are in ``group[i]``; cells without a row are passed over."""
         size = np.bincount(cells, minlength=int(cell.max(initial=-1)) + 1)
         occurs = size[cell] > 0
-        cell, group = cell[occurs], _dense_numbers(group[occurs])
+        cell = cell[occurs]
+        group = _dense_numbers(group[occurs])
         # All rows of a cell lie side by side in this order, from its ``first_place`` on.
         by_cell = np.argsort(cells, kind="stable")
         first_place = np.cumsum(size) - size
@@ -125,7 +126,8 @@ class TClosenessGoal(ClassGoal):
         """Each group's distance from all values. Where it lacks more values (or fewer) than these
         do, the difference moves by 1, the other values in proportion.
         """
-        values, group = codes[groups.member], groups.group
+        values = codes[groups.member]
+        group = groups.group
         reference = codes if groups.reference is None else codes[groups.reference]
         if self.positions is None:
             return total_variation(reference, values, group)
@@ -318,7 +320,8 @@ def _spread_distinct(codes: Ints, cells: Ints) -> Ints:
     # Round after round, and within a round cell after cell, as the values are laid out.
     rows = row_of.ravel()[: len(given)]
     has_row = rows >= 0
-    rows, given = rows[has_row], given[has_row]
+    rows = rows[has_row]
+    given = given[has_row]
     is_open = np.ones(len(codes), np.bool_)
     is_open[rows] = False
     is_left = np.ones(len(codes), np.bool_)
@@ -358,7 +361,8 @@ def earth_mover_distance(
     rising = np.cumsum(count_in_reference) / len(reference)
     area = np.concatenate([[0.0], np.cumsum(rising[:-1] * np.diff(positions))])
     order = np.lexsort((values, group))
-    of_group, size = group[order], np.bincount(group)
+    of_group = group[order]
+    size = np.bincount(group)
     first = np.cumsum(size) - size
     # The level from each value of a group to its next one; from the last value to the end.
     left = values[order]

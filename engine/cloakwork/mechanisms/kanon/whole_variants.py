@@ -133,7 +133,8 @@ class MoveCosts:
 
 def nearest_classes(costs: MoveCosts, classes: Bools) -> Ints:
     """For each variant the nearest of ``classes`` (ties: the first): int64, shape (variants,)."""
-    nowhere, everyone = np.zeros(len(classes), np.int64), np.ones(len(classes), np.bool_)
+    nowhere = np.zeros(len(classes), np.int64)
+    everyone = np.ones(len(classes), np.bool_)
     return with_moved_to_nearest(costs, classes, nowhere, everyone)
 
 
@@ -179,7 +180,8 @@ def repair_to_k_anonymous(
     )
     while True:
         classes &= costs.open_classes(target)
-        held, required = costs.held_mass(target), costs.required_mass_beside(classes)
+        held = costs.held_mass(target)
+        required = costs.required_mass_beside(classes)
         deficient = np.flatnonzero(classes & (held < required))
         if not len(deficient):
             return _moved_to_nearest_where_possible(
@@ -225,7 +227,9 @@ def _with_class_filled(
     ``surplus``: int64, shape (variants,); the mass that each class can lose, negative where it
     lacks some.
     """
-    target, surplus, mass = target.copy(), surplus.copy(), costs.mass
+    target = target.copy()
+    surplus = surplus.copy()
+    mass = costs.mass
     cost_now = costs.move_cost[np.arange(len(target)), target]
     extra_cost = costs.move_cost[:, deficient] - cost_now
     while surplus[deficient] < 0:
@@ -340,7 +344,8 @@ def climb_hill(
     without_gain = defaultdict(set) if without_gain is None else without_gain
     progress = RateLimitedProgress()
     least_cost = costs.total_cost(target)
-    turn, trials_since_gain = 0, 0
+    turn = 0
+    trials_since_gain = 0
     has_changed = True
     while trials_since_gain < len(order) and not deadline.is_over:
         if has_changed:
@@ -362,7 +367,9 @@ def climb_hill(
         ):
             cost = costs.total_cost(answer)
             if cost < least_cost:
-                target, least_cost, has_changed = answer, cost, True
+                target = answer
+                least_cost = cost
+                has_changed = True
         if has_changed:
             trials_since_gain = 0
         else:

@@ -223,7 +223,8 @@ class VariantAdaptive(VariantRelease[AdaptiveParams]):
             # The cases that the threshold loses come back as cases of frequent variants.
             cases = spread_over(found.cases, int(layer_counts.sum()))
         if params.of_all is not None and not len(cases):
-            name, found = "chance, of declared activities", cases_by_chance(params.of_all, kernel)
+            name = "chance, of declared activities"
+            found = cases_by_chance(params.of_all, kernel)
             cases = found.cases
         figures: dict[str, JsonValue] = {
             "cases of rare variants (noisy)": estimated_tail_cases(layer_counts),

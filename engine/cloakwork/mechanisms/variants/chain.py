@@ -328,7 +328,8 @@ def draw_sequences(
             prefixes = np.column_stack([prefixes[shorter], label + 1])
         # Cases that took the END are done; the others go on in the context behind their label.
         goes_on = taken != columns - 1
-        open_cases, taken = open_cases[goes_on], taken[goes_on]
+        open_cases = open_cases[goes_on]
+        taken = taken[goes_on]
         state[open_cases] = chain.next_context[state[open_cases], taken]
         for case, label_code in zip(open_cases.tolist(), (taken + 1).tolist(), strict=True):
             sequences[case].append(label_code)
