@@ -44,9 +44,12 @@ def in_lines(problems: Sequence[object]) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of what ``error`` says, at most ``MOST_CHARACTERS`` of it."""
+    """The first line of what ``error`` says, fit for one line of a message: without control
+    characters, at most ``MOST_CHARACTERS`` of it.
+    """
+    said = " ".join(str(error).partition("\n")[0].split())
     # Some errors say nothing but their kind.
-    line = (str(error) or type(error).__name__).partition("\n")[0]
+    line = "".join(char for char in said if char.isprintable()) or type(error).__name__
     if len(line) <= MOST_CHARACTERS:
         return line
     return line[: MOST_CHARACTERS - 3] + "..."

@@ -1,14 +1,18 @@
-"""Progress of long work: whoever works says how far it is, whoever started the work decides who
-hears it.
+"""Long work: whoever works says how far it is, whoever started the work decides who hears it, and
+whether it was asked to end.
 
 What is said may hold figures from the raw log: it goes to the person at the terminal and nowhere
-else.
+else. The exception that a signal raises is lost where it falls into a callback of a library, and
+becomes another one in the middle of an import; so the signal is noted, too, and looked at between
+stages.
 """
 
+import signal
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from time import monotonic
+from types import FrameType
 from typing import Final, TypeVar
 
 T = TypeVar("T")
@@ -73,3 +77,33 @@ def counted(
         yield item
         if pace.is_due():
             say(f"{what} {number:,} of {count:,}")
+
+
+# --- whether this process was asked to end
+
+_noted: Final[list[int]] = []
+
+
+def note_signals(*numbers: int) -> None:
+    """Note these signals, and raise KeyboardInterrupt where they come; those that are ignored
+    (``nohup``) stay ignored.
+    """
+    for number in numbers:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+
+
+def _interrupt(number: int, _: FrameType | None) -> None:
+    _noted.append(number)
+    raise KeyboardInterrupt
+
+
+def interrupted() -> bool:
+    """Whether such a signal came."""
+    return bool(_noted)
+
+
+def stop_if_interrupted() -> None:
+    """Raise KeyboardInterrupt where one came, and its exception was lost."""
+    if _noted:
+        raise KeyboardInterrupt

@@ -75,13 +75,6 @@ def words_of(name: str) -> tuple[str, ...]:
     return tuple(word.lower() for word in _LETTERS.findall(divided))
 
 
-def first_line(error: BaseException) -> str:
-    """What a library says of its failure, fit for one line of a message."""
-    said = " ".join(str(error).partition("\n")[0].split())
-    plain = "".join(char for char in said if char.isprintable())
-    return plain[:200] or type(error).__name__
-
-
 def first_fault(error: "ValidationError") -> tuple[str, str]:
     """Where the first fault that a model found lies, as a dotted path, and what it is."""
     fault = error.errors()[0]

@@ -12,7 +12,7 @@ import click
 from click.exceptions import NoArgsIsHelpError
 
 from cloakwork.base.errors import CloakworkError
-from cloakwork.base.interrupts import interrupted, note_signals
+from cloakwork.base.progress import interrupted, note_signals
 from cloakwork.cli.examples import epilog
 from cloakwork.report.failures import asks_for_json, error_document, notes_of
 from cloakwork.report.screen import switch_colours_off

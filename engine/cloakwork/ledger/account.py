@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final
 
-from cloakwork.base.costs import Charge, Cost, Currency
+from cloakwork.base.costs import Charge, Cost, Currency, cost_text
 from cloakwork.base.errors import BudgetExceeded, Cause, PlanImpossible
 from cloakwork.base.facts import CASE
 from cloakwork.base.notebook_html import shown, table
@@ -137,16 +137,9 @@ def budgets_html(balances: Iterable[Balance]) -> str:
         if balance.unconverted:
             name += f"; lacks charges per {', '.join(balance.unconverted)}"
         costs = (balance.spent, balance.left, balance.total)
-        rows.append((name, *map(cost_text, costs)))
+        shown_costs = [cost_text(cost, digits=6) or "no total is declared" for cost in costs]
+        rows.append((name, *shown_costs))
     return table(("budget", "spent", "left", "total"), rows)
-
-
-def cost_text(cost: Cost | None) -> str:
-    """Epsilon, and delta where there is one; that no total is declared for None."""
-    if cost is None:
-        return "no total is declared"
-    epsilon = "no bound" if math.isinf(cost.epsilon) else f"epsilon {cost.epsilon:.6g}"
-    return epsilon + (f", delta {cost.delta:.3g}" if cost.delta else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import Final
 from cloakwork.base.errors import Cause
 from cloakwork.base.globs import clashes, is_glob
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.base.naming import ACTIVITY, CASE_ID, TIMESTAMP
 from cloakwork.guarantees import CountedGuarantee
 from cloakwork.guarantees.claims import (
     ExposureReason,
@@ -17,7 +18,6 @@ from cloakwork.guarantees.claims import (
     PolicyReason,
     TreatmentReason,
 )
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP
 from cloakwork.plan.model import (
     RELEASED,
     AttributeTreatment,

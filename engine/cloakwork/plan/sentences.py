@@ -9,6 +9,7 @@ report says is written here, from records alone, so that correcting a word chang
 from collections.abc import Iterable
 from typing import Final, assert_never
 
+from cloakwork.base.costs import cost_text
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.notebook_html import html_of, listing, paragraph, shown, table
@@ -29,7 +30,6 @@ from cloakwork.guarantees.claims import (
     Reason,
     TreatmentReason,
 )
-from cloakwork.ledger.account import cost_text
 from cloakwork.mechanisms.base import Prediction, Proof
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.plan.model import Claim, Plan, Step, UnprovenClaim
@@ -574,7 +574,7 @@ def plan_html(plan: Plan) -> str:
     """What happens, what it protects, what it does not, what it costs; what is unproven first."""
     claims = [(claim.guarantee.kind, claim.sentence) for claim in plan.claims]
     costs = [
-        f"{charge.currency}: {cost_text(charge.cost)}"
+        f"{charge.currency}: {cost_text(charge.cost, digits=6)}"
         for charge in plan.charges
         if charge.currency != "none"
     ]

@@ -8,8 +8,8 @@ from typing import Final, assert_never
 from cloakwork.base.errors import Cause
 from cloakwork.base.globs import is_glob
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.base.naming import CASE_PREFIX
 from cloakwork.guarantees import KAnonymity
-from cloakwork.log.eventlog import CASE_PREFIX
 from cloakwork.mechanisms.attributes.redact import RedactParams, Treatment
 from cloakwork.mechanisms.kanon.fill import FillParams
 from cloakwork.mechanisms.kanon.generalise import (

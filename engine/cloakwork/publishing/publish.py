@@ -14,9 +14,8 @@ from typing import Final
 
 from cloakwork.base.errors import LedgerError, OutputError, VerificationFailed
 from cloakwork.base.files import draft_folder, new_file
-from cloakwork.base.interrupts import stop_if_interrupted
 from cloakwork.base.notebook_html import listing, paragraph, shown, table
-from cloakwork.base.progress import Reporter, heard_by, silent
+from cloakwork.base.progress import Reporter, heard_by, silent, stop_if_interrupted
 from cloakwork.engines.base import EVENTS_OF_A_PART, part_bounds
 from cloakwork.engines.batched import LocalEngine
 from cloakwork.log.eventlog import EventLog, LogHandle, joined_batches

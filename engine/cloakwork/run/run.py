@@ -18,10 +18,9 @@ from cloakwork.base.errors import (
     MechanismError,
     PlanUnsound,
 )
-from cloakwork.base.interrupts import stop_if_interrupted
 from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.base.naming import without
-from cloakwork.base.progress import Reporter, heard_by, silent
+from cloakwork.base.progress import Reporter, heard_by, silent, stop_if_interrupted
 from cloakwork.engines.base import Engine
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.guarantees import MetricPrivacy

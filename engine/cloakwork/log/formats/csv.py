@@ -10,9 +10,8 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from cloakwork.base.errors import LogError
+from cloakwork.base.errors import LogError, first_line
 from cloakwork.base.naming import values_of
-from cloakwork.base.text import first_line
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats.column_names import column_names, require_own_names
 from cloakwork.log.formats.csv_records import (

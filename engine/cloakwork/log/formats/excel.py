@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from cloakwork.base.errors import LogError, MissingExtra, UnsaidInput
+from cloakwork.base.errors import LogError, MissingExtra, UnsaidInput, first_line
 from cloakwork.base.naming import TIMESTAMP, values_of
-from cloakwork.base.text import first_line, first_names, shown
+from cloakwork.base.text import first_names, shown
 from cloakwork.log.formats.apart import require_workbook
 from cloakwork.log.formats.column_names import column_names, require_own_names
 from cloakwork.log.formats.row_source import Reader, ReadRequest

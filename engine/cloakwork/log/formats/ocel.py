@@ -26,9 +26,9 @@ from urllib.parse import quote
 
 import polars as pl
 
-from cloakwork.base.errors import LogError, UnsaidInput
+from cloakwork.base.errors import LogError, UnsaidInput, first_line
 from cloakwork.base.naming import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, values_of
-from cloakwork.base.text import first_line, first_names, shown
+from cloakwork.base.text import first_names, shown
 from cloakwork.log.formats.column_names import ColumnNames
 from cloakwork.log.formats.kinds import Kind, cast_to_kind, joined_declared, round_trips
 from cloakwork.log.formats.row_source import Reader, ReadRequest
