@@ -106,25 +106,14 @@ class KAnonymityProgram:
         seconds: float,
         start: Assignment | None = None,
         on_bound: Callable[[float], None] | None = None,
-        *,
-        radius: int | None = None,
     ) -> SolverResult:
         """The least answer, within ``seconds``. Ctrl-C ends it at once.
 
         ``start``: an answer to begin with; pairs of it that are no columns make it useless, not
-        wrong. ``on_bound`` is called with improved lower bounds. ``radius``: only answers that open
-        or close so many variants beside ``start`` (local branching; Fischetti and Lodi 2003,
-        equation 1); the result's bound is one for these alone.
+        wrong. ``on_bound`` is called with improved lower bounds.
         """
         solver = _silent_solver(seconds)
         solver.passModel(self._model)
-        if start is not None and radius is not None:
-            # What closes counts 1 - y, what opens y: the constants go to the right side.
-            is_open = np.isin(self.opened, start.target)
-            columns = np.arange(len(is_open), dtype=np.int32)
-            signs = np.where(is_open, -1.0, 1.0)
-            most = float(radius - is_open.sum())
-            solver.addRow(-np.inf, most, len(is_open), columns, signs)
         values = None if start is None else self._values_of(start)
         if values is not None:
             solution = highspy.HighsSolution()

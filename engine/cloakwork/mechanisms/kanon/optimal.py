@@ -62,14 +62,9 @@ _SHARE_FOR_FIRST_ANSWER: Final = 0.2
 _SHARE_FOR_GREEDY: Final = 0.15
 _SHARE_FOR_HILL_CLIMBING: Final = 0.2
 _SHARE_FOR_SEARCH: Final = 0.5
-_SHARE_OF_A_RADIUS: Final = 0.4
 _SHARE_FOR_PROGRAM: Final = 0.5
 _SHARE_FOR_LARGE_PROGRAM: Final = 0.25
 """Shares of the time that is left."""
-
-_FIRST_RADIUS: Final = 4
-_WIDEST_RADIUS: Final = 64
-"""How many variants may open or close around the best answer."""
 
 
 class OptimalParams(FamilyParams):
@@ -275,14 +270,12 @@ class _OptimalSearch:
         count: int,
         share: float,
     ) -> None:
-        """Solve the program over ``count`` promising pairs; where ``share`` of the time is not
-        enough for that, search around the best answer. Then solve it over more of them, until they
-        are all that matter.
+        """Solve the program over ``count`` promising pairs, in ``share`` of the time; then over
+        more of them, until they are all that matter.
         """
-        has_searched = False
         while not self._is_gap_reached() and self.deadline.seconds_left > 0:
             limit = certificate.cost_limit_for(min(count, _MOST_COLUMNS), self.cost)
-            is_last = has_searched and (limit >= self.cost or count >= _MOST_COLUMNS)
+            is_last = limit >= self.cost or count >= _MOST_COLUMNS
             program = self._program_below(certificate, limit)
             self.columns = len(program.source)
 
@@ -297,28 +290,7 @@ class _OptimalSearch:
             self.is_exhausted = result.has_ended and is_last
             if self.is_exhausted:
                 break
-            if not result.has_ended and not has_searched:
-                self._search_around(certificate, count)
             count = 3 * count
-            has_searched = True
-
-    def _search_around(self, certificate: CertifiedBound, count: int) -> None:
-        """Solve the program over answers that open or close a few other variants than the best one
-        does: local branching (Fischetti and Lodi, Mathematical Programming 98, 2003). Fewer where
-        that takes too long, more where it gives nothing.
-        """
-        searching = self.deadline.share(_SHARE_FOR_SEARCH)
-        radius = _FIRST_RADIUS
-        while 1 < radius <= _WIDEST_RADIUS and not searching.is_over and not self._is_gap_reached():
-            program = self._program_below(certificate, certificate.cost_limit_for(count, self.cost))
-            cost_before = self.cost
-            seconds = _SHARE_OF_A_RADIUS * searching.seconds_left
-            result = program.solve(seconds, self.best, radius=radius)
-            self._keep_if_better(result.assignment)
-            # Nothing better this near: look farther, or nearer where the time did not suffice.
-            if self.cost == cost_before:
-                radius = 2 * radius if result.has_ended else radius // 2
-            self._report_progress()
 
     def _program_below(self, certificate: CertifiedBound, limit: int) -> KAnonymityProgram:
         """Over what an answer of less than ``limit`` may contain, and over the best answer."""
