@@ -519,21 +519,14 @@ def _known_subsequences(
     nothing = nothing.with_columns(nothing=pl.lit(0), end=pl.lit(-1, pl.Int64))
     candidates = _Candidates(nothing, ["nothing"])
     yield candidates
-    length = places.group_by("sequence").agg(pl.len().alias("length"))
     for size in range(1, longest + 1):
         # Each candidate with one symbol more, in a new column.
         event = f"event {size}"
         found = list[pl.DataFrame]()
         by = [*candidates.by, event]
-        joined = candidates.rows.select("sequence").join(
-            length, on="sequence", how="left", maintain_order="left"
-        )
-        rows_made_so_far = joined["length"].fill_null(0).cast(pl.Int64).cum_sum().to_numpy()
-        # Slices of at least one row that make about ``_SLICE`` joined ones. A candidate and a
-        # sequence are one row, so that no slice divides what is grouped.
-        for rows in _slices(candidates.rows, rows_made_so_far // _SLICE):
+        for (joined,) in _candidate_slices(candidates, places):
             # The earliest end is enough: what follows a later one follows the earliest, too.
-            behind = rows.join(places, on="sequence").filter(pl.col("place") > pl.col("end"))
+            behind = joined.filter(pl.col("place") > pl.col("end"))
             longer = behind.rename({"symbol": event}).group_by(named(*by, "sequence"))
             found.append(longer.agg(pl.col("place").min().alias("end")))
             if sum(table.height for table in found) > MOST_PAIRS:
@@ -542,14 +535,6 @@ def _known_subsequences(
         if not candidates.rows.height:
             return
         yield candidates
-
-
-def _slices(rows: pl.DataFrame, slice_number: Ints) -> Iterator[pl.DataFrame]:
-    """``rows`` parted where the number changes from one row to the next."""
-    begin = 0
-    for end in [*np.flatnonzero(np.diff(slice_number)) + 1, rows.height]:
-        yield rows[begin:end]
-        begin = int(end)
 
 
 def _candidate_slices(
@@ -563,16 +548,18 @@ def _candidate_slices(
     sequences = pl.concat([table.select("sequence") for table in tables])
     width = sequences.group_by("sequence").agg(pl.len().cast(pl.Int64).alias("width"))
     by = candidates.by
-    rows = candidates.rows.select(named(*by, "sequence")).sort(named(*by))
+    rows = candidates.rows.sort(named(*by))
     widths = rows.join(width, on="sequence", how="left", maintain_order="left")["width"]
-    rows_made = np.cumsum(widths.to_numpy())
+    rows_made = widths.fill_null(0).cum_sum().to_numpy()
     if rows_made[-1] > MOST_JOINED:
         raise _TooManyMatches
     # All rows of a candidate are in the slice of its first one.
     candidate = rows.select(pl.struct(named(*by)).rle_id()).to_series().to_numpy()
-    first_row = np.searchsorted(candidate, candidate)
-    for some in _slices(rows, rows_made[first_row] // _SLICE):
-        yield tuple(some.join(table, on="sequence") for table in tables)
+    slice_number = rows_made[np.searchsorted(candidate, candidate)] // _SLICE
+    begin = 0
+    for end in [*np.flatnonzero(np.diff(slice_number)) + 1, rows.height]:
+        yield tuple(rows[begin:end].join(table, on="sequence") for table in tables)
+        begin = int(end)
 
 
 @dataclass(frozen=True, slots=True)
