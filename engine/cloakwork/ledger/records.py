@@ -165,8 +165,6 @@ def _updated_by(record: Record | None, entry: Entry) -> Record:
             )
         case "fail":
             return replace(record, state="failed", failure=fields["reason"])
-        case "statement":  # in ledgers of the time before intents
-            return replace(record, statement_digest=fields["statement_digest"])
     raise ValueError(entry.kind)
 
 
