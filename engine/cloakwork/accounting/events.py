@@ -34,7 +34,6 @@ from cloakwork.accounting.leaf_events import LeafCounts, closed_form_cost, is_un
 from cloakwork.base.costs import (
     Cost,
     DiscreteGaussian,
-    DiscreteLaplace,
     PoissonSampled,
     PrivacyEvent,
 )
@@ -147,7 +146,7 @@ def _summed_cost(leaves: LeafCounts, delta: float) -> Cost:
 
 def _accounted_epsilon(leaves: LeafCounts, delta: float) -> float:
     """Epsilon at ``delta``: the PLD of all leaves that have one; coarse Gaussians by closed forms,
-    or composed with the others (``distributions``): whichever gives least.
+    or composed with the others (``distributions``).
     """
     from cloakwork.accounting.distributions import added_up, epsilon_of_mixture
 
@@ -158,51 +157,11 @@ def _accounted_epsilon(leaves: LeafCounts, delta: float) -> float:
         return _epsilon_of_coarse(coarse, delta)
     rest, epsilon, own_delta = added_up(fine)
     left = rounded_down(exactly(delta) - exactly(own_delta))
-    together = math.inf
-    if left > 0:
-        together = epsilon + (
-            epsilon_of_mixture(rest, coarse, left) if rest else _epsilon_of_coarse(coarse, left)
-        )
-    return min(together, _epsilon_by_shares(fine, coarse, delta, together))
-
-
-def _epsilon_by_shares(
-    fine: LeafCounts,
-    coarse: LeafCounts,
-    delta: float,
-    enough: float,
-) -> float:
-    """Epsilon at ``delta``, each sort on a share of it: a half, or what the fine leaves spare that
-    have a delta of their own, whichever gives less; infinite where none can give less than
-    ``enough``.
-    """
-    found = math.inf
-    if _have_closed_form(fine):
-        own = _summed_cost(fine, 0.0)
-        left = rounded_down(exactly(delta) - exactly(own.delta))
-        if left > 0:
-            found = _epsilon_of_coarse(coarse, left) + own.epsilon
-    # The distribution of the fine leaves takes long: it is asked for where it may give the least.
-    half = _epsilon_of_coarse(coarse, delta / 2)
-    if half + _least_epsilon(fine, delta / 2) < min(found, enough):
-        found = min(found, half + _epsilon_of_pld(fine, delta / 2))
-    return found
-
-
-def _least_epsilon(leaves: LeafCounts, delta: float) -> float:
-    """What any bound of epsilon at ``delta`` is at least, as no composition costs less than one of
-    its leaves.
-
-    Discrete Laplace noise has its largest loss e wherever it points away from the move or is 0,
-    with a probability above 1/2: its delta at epsilon is at least (1 - exp(epsilon - e)) / 2.
-    """
-    losses = [
-        event.sensitivity / event.scale for event, _ in leaves if isinstance(event, DiscreteLaplace)
-    ]
-    if not losses or delta >= 0.5:
-        return 0.0
-    # A millionth less, by far more than the arithmetic of either side errs by.
-    return max(0.0, (max(losses) + math.log1p(-2 * delta)) * (1 - 1e-6))
+    found = epsilon_of_mixture(rest, coarse, left) if rest else _epsilon_of_coarse(coarse, left)
+    if found < math.inf:
+        return epsilon + found
+    # What neither derivation covers is charged apart, each sort at a half of delta.
+    return _epsilon_of_coarse(coarse, delta / 2) + _epsilon_of_pld(fine, delta / 2)
 
 
 def _epsilon_of_coarse(leaves: LeafCounts, delta: float) -> float:
