@@ -241,10 +241,8 @@ def profile(
     required_approval(book, policy, digest(policy), columns=columns)
     if not isinstance(log, EventLog):
         reporter(f"reading {log}" if isinstance(log, str | Path) else "reading")
-        activity, timestamp = (
-            policy.attribute_with("control-flow"),
-            policy.attribute_with("timestamp"),
-        )
+        activity = policy.attribute_with("control-flow")
+        timestamp = policy.attribute_with("timestamp")
         # A profile counts variants and times: no other column is read.
         unit = policy.spec.unit.attribute
         needed = {CASE_ID, ACTIVITY, TIMESTAMP, activity, timestamp, unit}

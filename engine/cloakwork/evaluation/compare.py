@@ -225,10 +225,8 @@ def compare_settings(
     for place, setting in enumerate(settings, start=1):
         reporter(f"setting {place} of {len(settings)}")
         rows.append(trial.row(setting))
-    notice, assumed = (
-        [NO_LOG] if log is None else list(_NOTICES[kind]),
-        [] if facts is None else list(facts.assumed),
-    )
+    notice = [NO_LOG] if log is None else list(_NOTICES[kind])
+    assumed = [] if facts is None else list(facts.assumed)
     if known.window is not None and kind != "log":
         notice.append(
             f"Cases of window {known.window} are drawn by invented starts: how many there are, and "
@@ -462,14 +460,17 @@ def measured_figures(plan: Plan, source: EventLog, released: EventLog) -> dict[s
     """What is left of ``source`` in what ``plan`` made of it, by the names of ``SettingFigures``,
     and ``waits`` (by how many powers of ten); None where there is nothing to compare.
     """
-    before, after = histogram(source), histogram(released)
-    cases, events = sum(before.values()), source.events.height
+    before = histogram(source)
+    after = histogram(released)
+    cases = sum(before.values())
+    events = source.events.height
     similarity = durations = waits = attributes = None
     if before and len(before) * len(after) <= MOST_PAIRS:
         similarity = relative_log_similarity(before, after)
     found = whole_log_utility(plan, source, released)
     if found is not None:
-        durations, waits = found.case_durations, found.waiting_times
+        durations = found.case_durations
+        waits = found.waiting_times
         distances = [each.distance for each in found.attributes]
         attributes = float(np.mean(distances)) if distances else None
     # No figure of the whole log where a step rewrote times alone.
