@@ -9,6 +9,7 @@ opens, renames, removes or locks such a file, where SQL runs, and where polars c
 import ctypes
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,7 +18,9 @@ from typing import Any
 
 COMPILER = shutil.which("cc")
 KINDS = ("once", "from then on", "memory")
-"""What goes wrong: one call, this call and all later ones (a full disk), or no memory is left."""
+"""What goes wrong: one call, this call and all later ones (a full disk), or no memory is left.
+Beside these a signal may be named, which the process sends itself there.
+"""
 
 
 def library(folder: Path) -> dict[str, str]:
@@ -44,15 +47,15 @@ def first_words(folder: Path, n: int, kind: str, report: Path) -> str:
 
 def fail_at(folder: str, n: int, kind: str, report: str) -> None:
     """As ``first_words`` says, in this process."""
-    if kind == "memory":
-        _no_memory_at(folder, n, report)
+    if kind == "memory" or kind in signal.Signals.__members__:
+        _in_python_at(folder, n, kind, report)
         return
     descriptor = os.open(report, os.O_WRONLY | os.O_CREAT)
     armed = ctypes.CDLL(None).failing_start
     armed(folder.encode(), ctypes.c_long(n), int(kind == "from then on"), descriptor)
 
 
-def _no_memory_at(folder: str, n: int, report: str) -> None:
+def _in_python_at(folder: str, n: int, kind: str, report: str) -> None:
     import polars as pl
     from sqlalchemy import event
     from sqlalchemy.engine import Engine
@@ -65,7 +68,9 @@ def _no_memory_at(folder: str, n: int, report: str) -> None:
         places += 1
         if places == n:
             os.write(file, f"{what}\n".encode())
-            raise MemoryError
+            if kind == "memory":
+                raise MemoryError
+            os.kill(os.getpid(), signal.Signals[kind])
 
     def heard(name: str, given: tuple[Any, ...]) -> None:
         if name.startswith(("open", "os.", "fcntl.", "tempfile.", "shutil.")) and any(
@@ -86,9 +91,9 @@ def _no_memory_at(folder: str, n: int, report: str) -> None:
     sys.addaudithook(heard)
     event.listen(Engine, "before_cursor_execute", lambda *_: place("execute"))
     event.listen(Engine, "commit", lambda *_: place("commit"))
-    for kind, names in (
+    for tables, names in (
         (pl.LazyFrame, ("collect",)),
         (pl.DataFrame, ("write_csv", "write_parquet", "join", "sort", "filter")),
     ):
         for name in names:
-            setattr(kind, name, before(getattr(kind, name)))
+            setattr(tables, name, before(getattr(tables, name)))

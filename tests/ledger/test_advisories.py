@@ -143,3 +143,27 @@ def test_nothing_is_added_where_no_claim_that_was_paid_for_is_void(
     known(monkeypatch, replace(INVENTED, **change))
     (after,) = Ledger(ledger).history()
     assert after == before
+
+
+ODD: tuple[Any, ...] = (
+    None, 5, "x", True, [None], [5], [[]], {}, [{}], [1e308], "x" * 100_000,
+    [{"kind": None}], [{"kind": ["a"]}], [{"kind": {}}], ["variants/[", "*", "\ud800"],
+    [{"kind": "differential-privacy", "neighbours": []}],
+    [{"kind": "differential-privacy\n\u202e"}],
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("field", ["guarantees", "mechanisms"])
+@pytest.mark.parametrize("odd", ODD, ids=range(len(ODD)))
+def test_whatever_an_entry_says_ends_in_a_line(
+    odd: Any, field: str, ledger: str, monkeypatch: pytest.MonkeyPatch, cloakwork: Any
+) -> None:
+    """Whoever wrote it: read, or named by its number, and never an error of our own."""
+    details = {"guarantees": [DP], "mechanisms": STEPS} | {field: odd}
+    Ledger(ledger).reserve(request(unit(0.5), details=details))
+    known(monkeypatch, INVENTED, replace(INVENTED, id="CW-2099-02", guarantees=()))
+    for command in (["history"], ["show"], ["history", "--json"], ["verify"]):
+        said = cloakwork("ledger", *command, "--ledger", ledger)
+        assert said.code in (0, 1), said.err
+        assert "internal error" not in said.err and "Traceback" not in said.err
+        assert said.code == 0 or "entry 1 cannot be read" in said.out + said.err

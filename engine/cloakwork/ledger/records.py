@@ -107,7 +107,8 @@ def records_of(url: str, entries: Iterable[Entry], dataset: str | None) -> tuple
         if entry.kind in EVENT_KINDS or not (dataset is None or entry.is_of(dataset)):
             continue
         try:
-            records[entry.release] = _updated_by(records.get(entry.release), entry)
+            records[entry.release] = record = _updated_by(records.get(entry.release), entry)
+            advisories_of(record)  # what they go by can be read
         except (ValueError, KeyError, TypeError, AttributeError):
             raise LedgerError(url, f"entry {entry.seq} cannot be read") from None
     return tuple(_with_voided_charges(record) for record in records.values())

@@ -235,7 +235,8 @@ def assumption_in_words(assumption: Assumption) -> str:
             return (
                 f"the protected unit is all cases that share a value of '{name}' "
                 f"(at most {most:,} of them kept); a case without '{name}' {counts}; "
-                f"that cases have '{name}' at all is taken as known"
+                "a file in which a case names two is refused, whoever is in it, unless the policy "
+                f"splits cases by it; that cases have '{name}' at all is taken as known"
             )
         case claims.ProtectsEachEmployee(attribute=name, cases=None):
             return (
