@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from cli.test_every_failure import TRACED
 from cloakwork.cli import main
 from cloakwork.ledger.ledger import Ledger
 from conftest import in_long_form
@@ -167,3 +168,11 @@ def test_what_may_not_be_read(names, words, place, forks):
     left = {*found_in(place)} - {*before, "home/work"}
     shutil.rmtree(place / "out" / "new", ignore_errors=True)
     assert not (said.code and left)
+
+
+def test_an_error_that_nobody_words_is_found(place, forks):
+    with shut(place, "out", may_read=True):
+        first = AS_NOBODY.format(str(place / "tmp")) + TRACED
+        said = forks.run(APPLY.format(place, "new").split(), first=first)
+    with pytest.raises(AssertionError):
+        check_line(said)

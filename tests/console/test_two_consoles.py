@@ -72,6 +72,14 @@ def test_budget_for_one_is_given_to_one(
     check_ledger(folder, ["committed"])
 
 
+def test_a_ledger_that_refuses_nothing_is_found(
+    both: list[Visitor], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cloakwork.ledger.ledger.require_fit", lambda *_: None)
+    with pytest.raises(AssertionError, match="'done', 'done'"):
+        test_budget_for_one_is_given_to_one(both, folder, monkeypatch)
+
+
 def test_one_folder_is_given_to_one(
     both: list[Visitor], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
