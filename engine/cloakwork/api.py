@@ -24,7 +24,7 @@ from cloakwork.evaluation.risk_figures import RiskReport
 from cloakwork.evaluation.utility import ATTACKED, MOST_ATTACKED, KeptUtility
 from cloakwork.ledger.ledger import BudgetForecast, Ledger
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog, rows_left_out
-from cloakwork.log.formats.reading import given_log, read_log
+from cloakwork.log.formats import given_log, read_log
 from cloakwork.mechanisms.devices import computed_on
 from cloakwork.mechanisms.profile import Profile
 from cloakwork.plan.budget import require_profile_params, reservation_request

@@ -36,6 +36,7 @@ import numpy as np
 from pydantic import Field
 
 from cloakwork.base.arrays import Bools, Floats, Ints
+from cloakwork.base.progress import Pace
 from cloakwork.mechanisms.base import Theorem
 from cloakwork.mechanisms.kanon.best_first import PAPER, search_best_first
 from cloakwork.mechanisms.kanon.blocks import search_in_blocks
@@ -43,7 +44,6 @@ from cloakwork.mechanisms.kanon.deadline import (
     NO_LIMIT,
     Deadline,
     OutOfTime,
-    RateLimitedProgress,
 )
 from cloakwork.mechanisms.kanon.family import DISTANCE_OPTION, K_ANONYMOUS, Anonymiser, FamilyParams
 from cloakwork.mechanisms.kanon.problem import Assignment, KAnonymityProblem, Solution
@@ -390,7 +390,7 @@ class _AStarSearch:
         # Downwards: of states with one bound, the latest comes first, which goes deep early.
         self.sequence_numbers = count(0, -1)
         self.least_bound, self.expanded = 0, 0
-        self.progress = RateLimitedProgress()
+        self.progress = Pace()
 
     def run(self, memory: int) -> str:
         """Expand states until the best answer is proved or a limit is met; say which, in plain

@@ -47,7 +47,7 @@ def first_line(error: BaseException) -> str:
     """The first line of what ``error`` says, fit for one line of a message: without control
     characters, at most ``MOST_CHARACTERS`` of it.
     """
-    said = " ".join(str(error).partition("\n")[0].split())
+    said = " ".join(str(error).strip().partition("\n")[0].split())
     # Some errors say nothing but their kind.
     line = "".join(char for char in said if char.isprintable()) or type(error).__name__
     if len(line) <= MOST_CHARACTERS:

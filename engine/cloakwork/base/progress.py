@@ -63,6 +63,11 @@ class Pace:
         self._said = now
         return True
 
+    def report(self, message: str) -> None:
+        """Say ``message``, or pass over it where it is not time yet."""
+        if self.is_due():
+            say(message)
+
 
 def counted(
     items: Iterable[T],

@@ -16,11 +16,11 @@ from starlette.responses import JSONResponse, Response
 from cloakwork.authoring.answers import answered, asked_in
 from cloakwork.authoring.registry import Registry
 from cloakwork.authoring.sources import PolicySource, sectors, template_policy, user_name
-from cloakwork.authoring.versions import PolicyVersion
+from cloakwork.authoring.versions import PolicyVersion, text_digest
 from cloakwork.base.errors import MOST_LINES, CloakworkError, FileProblem, PolicyError, first_line
 from cloakwork.console.visits import Visit, address, go, policy_file, policy_names, policy_source
 from cloakwork.console.work import compared
-from cloakwork.console.workplace import OutsideFolder, read_policy_text, text_digest, write_text
+from cloakwork.console.workplace import OutsideFolder, read_policy_text, write_text
 from cloakwork.evaluation.sweeping import is_guarantee, swept_numbers
 from cloakwork.plan.policies import load_policy, parse_policy
 from cloakwork.policy.diff import Change, diff, verdict, version_step

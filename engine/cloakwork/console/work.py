@@ -22,6 +22,7 @@ from cloakwork.authoring.suggestion import (
     SuggestionRequest,
     forms_beside,
 )
+from cloakwork.authoring.versions import text_digest
 from cloakwork.base.errors import CloakworkError, PlanMoved
 from cloakwork.console.guard import REPORT_POLICY
 from cloakwork.console.visits import (
@@ -40,7 +41,6 @@ from cloakwork.console.workplace import (
     PLAN_ENDING,
     OutsideFolder,
     read_policy_text,
-    text_digest,
     write_text,
 )
 from cloakwork.evaluation.rehearsal import budget_fault, rehearsed

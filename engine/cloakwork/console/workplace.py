@@ -3,7 +3,6 @@
 No path that a form sends leads out of it, by ``..``, by an absolute path or by a symbolic link.
 """
 
-import hashlib
 import os
 import secrets
 from collections.abc import Iterator, Mapping
@@ -206,11 +205,6 @@ def _begins_like(path: Path, signs_of: Mapping[str, tuple[bytes, ...]]) -> bool:
     except OSError:
         return False
     return any(sign in begins for sign in signs)
-
-
-def text_digest(text: str) -> str:
-    """Tells one state of a file from another."""
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def read_policy_text(path: Path) -> str:

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args
 from urllib.parse import quote
 
-from cloakwork.base.errors import LedgerError
+from cloakwork.base.errors import LedgerError, first_line
 from cloakwork.base.files import Lock, draft_folder, lock_file, lock_if_abandoned
 from cloakwork.base.text import folded
 
@@ -557,7 +557,7 @@ class Journal:
         try:
             yield
         except DBAPIError as error:
-            said = _one_line(error.orig or error)
+            said = first_line(error.orig or error)
             timed_out = getattr(error.orig, "sqlstate", None) == _LOCK_TIMEOUT
             if timed_out or "database is locked" in said:
                 said = f"others were writing to it for {PATIENCE} s ({said}); try again"
@@ -571,7 +571,7 @@ class Journal:
             reason = f"needs the package {package}, which cannot be loaded"
             raise LedgerError(self.name, f"{reason}; pip install '{to_install}'") from error
         except (SQLAlchemyError, sqlite3.Error, OSError, UnicodeDecodeError) as error:
-            raise LedgerError(self.name, _one_line(error)) from error
+            raise LedgerError(self.name, first_line(error)) from error
 
 
 @dataclass(slots=True)
@@ -590,8 +590,3 @@ class ReleaseLock:
             self._held.remove()
         else:
             self._held.close()
-
-
-def _one_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__

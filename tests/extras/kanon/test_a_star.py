@@ -92,7 +92,7 @@ def test_an_interrupt_is_not_held_up(monkeypatch: pytest.MonkeyPatch) -> None:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(f"{MODULE}.FIRST_STEPS", 1)
-    monkeypatch.setattr("cloakwork.mechanisms.kanon.deadline.SECONDS_BETWEEN_MESSAGES", -1.0)
+    monkeypatch.setattr("cloakwork.base.progress.SILENT_FOR", -1.0)
     with progress.heard_by(hear), pytest.raises(KeyboardInterrupt):
         solved(A_STAR, AStarParams(k=7), hard())
 

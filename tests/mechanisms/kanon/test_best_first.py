@@ -8,7 +8,7 @@ import pytest
 from cloakwork.base import progress
 from cloakwork.errors import MechanismError
 from cloakwork.mechanisms.aggregates import CASES
-from cloakwork.mechanisms.kanon import deadline, whole_variants
+from cloakwork.mechanisms.kanon import whole_variants
 from cloakwork.mechanisms.kanon.best_first import BestFirst, BestFirstParams, search_best_first
 from cloakwork.mechanisms.kanon.problem import problem_from_histogram
 from cloakwork.mechanisms.kanon.whole_variants import MoveCosts
@@ -97,7 +97,7 @@ def test_an_interrupt_is_not_held_up(monkeypatch: pytest.MonkeyPatch, words: str
         if words in message:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(deadline, "SECONDS_BETWEEN_MESSAGES", -1.0)
+    monkeypatch.setattr("cloakwork.base.progress.SILENT_FOR", -1.0)
     with progress.heard_by(stop), pytest.raises(KeyboardInterrupt):
         solved(BEST_FIRST, BestFirstParams(k=5), problem)
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from cloakwork.log.sequences import MOST_EVENTS, Metric
-from cloakwork.mechanisms.kanon import long_tail
+from cloakwork.mechanisms.kanon import blocks
 from cloakwork.mechanisms.kanon.auto import Auto, AutoParams
 from cloakwork.mechanisms.kanon.best_first import BestFirst, BestFirstParams
+from cloakwork.mechanisms.kanon.blocks import nearest_distances
 from cloakwork.mechanisms.kanon.deadline import Deadline, OutOfTime
-from cloakwork.mechanisms.kanon.long_tail import nearest_distances
 from cloakwork.mechanisms.kanon.optimal import Optimal, OptimalParams
 from cloakwork.mechanisms.kanon.problem import (
     KAnonymityProblem,
@@ -25,8 +25,8 @@ from mechanisms.kanon.problems import StepClock, check_solution, problem_of, ran
 @pytest.fixture
 def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred variants are more than can be compared."""
-    monkeypatch.setattr(long_tail, "_ALWAYS_COMPARED", 50)
-    monkeypatch.setattr(long_tail, "_ALL_PAIRS_PER_SECOND", 1)
+    monkeypatch.setattr(blocks, "_ALWAYS_COMPARED", 50)
+    monkeypatch.setattr(blocks, "_ALL_PAIRS_PER_SECOND", 1)
 
 
 @pytest.mark.usefixtures("few_are_many")
@@ -49,13 +49,13 @@ def test_many_variants_have_an_answer_and_a_bound_the_same_each_time(scope: Scop
 def test_what_is_compared_follows_from_size_and_seconds() -> None:
     """Up to 500 variants always, up to 6,000 where the time suffices."""
     short = random_problem(40, 4)
-    assert long_tail.compares_all_pairs(short, 0.001)
+    assert blocks.compares_all_pairs(short, 0.001)
     texts = [f"{number:x}" for number in range(1001)]
     many = problem_of(texts, [1] * 1001, 2, "variants")
-    assert not long_tail.compares_all_pairs(many, 1.0)
-    assert long_tail.compares_all_pairs(many, 1.1)
+    assert not blocks.compares_all_pairs(many, 1.0)
+    assert blocks.compares_all_pairs(many, 1.1)
     too_many = problem_of([f"{number:x}" for number in range(6001)], [1] * 6001, 2, "variants")
-    assert not long_tail.compares_all_pairs(too_many, 86_400)
+    assert not blocks.compares_all_pairs(too_many, 86_400)
 
 
 @pytest.mark.parametrize("scope", ["variants", "prefixes"])

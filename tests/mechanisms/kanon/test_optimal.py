@@ -22,14 +22,13 @@ from cloakwork.guarantees import KAnonymity
 from cloakwork.log.sequences import EditDistances
 from cloakwork.mechanisms.aggregates import CASES, VARIANT
 from cloakwork.mechanisms.base import Offer, Refusal
-from cloakwork.mechanisms.kanon.blocks import merge_in_blocks
+from cloakwork.mechanisms.kanon.blocks import merge_in_blocks, nearest_distances
 from cloakwork.mechanisms.kanon.deadline import Deadline
 from cloakwork.mechanisms.kanon.integer_program import (
     KAnonymityProgram,
     class_matrix,
     improve_by_neighbourhoods,
 )
-from cloakwork.mechanisms.kanon.long_tail import nearest_distances
 from cloakwork.mechanisms.kanon.lower_bound import (
     CoverConstraints,
     bound_from_nearest,
@@ -136,7 +135,7 @@ def test_short_of_time_it_says_how_far_it_came(
     scope: Scope, split_cases: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The answer is k-anonymous, the bound no more than its cost; whoever listens hears both."""
-    monkeypatch.setattr("cloakwork.mechanisms.kanon.deadline.SECONDS_BETWEEN_MESSAGES", -1.0)
+    monkeypatch.setattr("cloakwork.base.progress.SILENT_FOR", -1.0)
     problem, heard = random_problem(120, 8, scope), list[str]()
     params = OptimalParams(k=8, scope=scope, split_cases=split_cases, seconds=0.3)
     with heard_by(heard.append):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cloakwork.log.formats.detect import DetectedInput, detect_input, examine_input
     from cloakwork.log.formats.options import InputOptions
-    from cloakwork.log.formats.reading import read_log, write_log
+    from cloakwork.log.formats.reading import given_log, read_log, write_log
     from cloakwork.log.formats.row_source import ReadRequest
     from cloakwork.log.formats.source import Format
     from cloakwork.log.formats.xes_write import Attribute, Extension, read_annotations
@@ -26,6 +26,7 @@ _HOMES = {
     "ReadRequest": "row_source",
     "detect_input": "detect",
     "examine_input": "detect",
+    "given_log": "reading",
     "read_annotations": "xes_write",
     "read_log": "reading",
     "write_log": "reading",
@@ -40,6 +41,7 @@ __all__ = [
     "ReadRequest",
     "detect_input",
     "examine_input",
+    "given_log",
     "read_annotations",
     "read_log",
     "write_log",

@@ -9,6 +9,7 @@ from cloakwork.base.facts import Facts
 from cloakwork.base.progress import say
 from cloakwork.guarantees import Guarantee, KAnonymity
 from cloakwork.mechanisms.base import Offer, Options, Refusal, Theorem
+from cloakwork.mechanisms.kanon.blocks import compares_all_pairs
 from cloakwork.mechanisms.kanon.deadline import Deadline, OutOfTime
 from cloakwork.mechanisms.kanon.family import (
     DISTANCE_OPTION,
@@ -18,7 +19,6 @@ from cloakwork.mechanisms.kanon.family import (
     Anonymiser,
     FamilyParams,
 )
-from cloakwork.mechanisms.kanon.long_tail import compares_all_pairs
 from cloakwork.mechanisms.kanon.problem import (
     KAnonymityProblem,
     Solution,

@@ -7,8 +7,9 @@ from typing import ClassVar, Final
 import numpy as np
 
 from cloakwork.base.arrays import Bools, Floats, Ints
+from cloakwork.base.progress import Pace
 from cloakwork.mechanisms.base import Theorem
-from cloakwork.mechanisms.kanon.deadline import NO_LIMIT, Deadline, RateLimitedProgress
+from cloakwork.mechanisms.kanon.deadline import NO_LIMIT, Deadline
 from cloakwork.mechanisms.kanon.family import K_ANONYMOUS, Anonymiser, FamilyParams
 from cloakwork.mechanisms.kanon.problem import Assignment, KAnonymityProblem, Solution
 from cloakwork.mechanisms.kanon.whole_variants import MoveCosts, improve_by_hill_climbing
@@ -96,7 +97,7 @@ def search_best_first(costs: MoveCosts, deadline: Deadline = NO_LIMIT) -> Ints:
     """
     deadline.require_time()
     state = _GreedyState(costs)
-    progress = RateLimitedProgress()
+    progress = Pace()
     while state.kinds[_VIOLATING].any():
         deadline.require_time()
         source, target = state.best_move()

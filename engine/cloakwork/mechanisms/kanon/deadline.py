@@ -1,16 +1,10 @@
-"""One clock for a whole search: when it must end, how much of its time is left, and when it has
-last told how far it is.
-"""
+"""One clock for a whole search: when it must end, and how much of its time is left."""
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
 from typing import Final
-
-from cloakwork.base.progress import say
-
-SECONDS_BETWEEN_MESSAGES: Final = 1.0
 
 
 class OutOfTime(Exception):
@@ -62,16 +56,3 @@ class Deadline:
 
 
 NO_LIMIT: Final = Deadline()
-
-
-class RateLimitedProgress:
-    """Reports how far long work is, at most once in ``SECONDS_BETWEEN_MESSAGES``."""
-
-    def __init__(self) -> None:
-        self.last_report = monotonic()
-
-    def report(self, message: str) -> None:
-        """Report ``message``, or pass over it when something was reported just now."""
-        if monotonic() - self.last_report > SECONDS_BETWEEN_MESSAGES:
-            self.last_report = monotonic()
-            say(message)

@@ -8,11 +8,16 @@ from pydantic import Field, JsonValue
 
 from cloakwork.base.arrays import Ints
 from cloakwork.base.facts import Facts
+from cloakwork.base.progress import Pace
 from cloakwork.guarantees import Guarantee
 from cloakwork.mechanisms.base import Offer, Options, Refusal, Theorem
 from cloakwork.mechanisms.kanon.best_first import search_best_first
-from cloakwork.mechanisms.kanon.blocks import search_in_blocks
-from cloakwork.mechanisms.kanon.deadline import Deadline, OutOfTime, RateLimitedProgress
+from cloakwork.mechanisms.kanon.blocks import (
+    compares_all_pairs,
+    search_in_blocks,
+    solve_long_tail,
+)
+from cloakwork.mechanisms.kanon.deadline import Deadline, OutOfTime
 from cloakwork.mechanisms.kanon.family import (
     DISTANCE_OPTION,
     K_ANONYMOUS,
@@ -26,7 +31,6 @@ from cloakwork.mechanisms.kanon.integer_program import (
     class_matrix,
     improve_by_neighbourhoods,
 )
-from cloakwork.mechanisms.kanon.long_tail import compares_all_pairs, solve_long_tail
 from cloakwork.mechanisms.kanon.lower_bound import (
     CertifiedBound,
     CoverConstraints,
@@ -168,7 +172,7 @@ class _OptimalSearch:
         self.deadline = deadline
         self.classes = class_matrix(problem)
         self.begun = deadline.clock()
-        self.progress = RateLimitedProgress()
+        self.progress = Pace()
         self.bound = self.integer_bound = 0
         self.columns = 0
         self.is_exhausted = False

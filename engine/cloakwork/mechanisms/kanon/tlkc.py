@@ -17,6 +17,7 @@ from cloakwork.base.errors import Infeasible, MechanismError
 from cloakwork.base.facts import UNIX_EPOCH, Facts
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.base.naming import CASE_PREFIX, named, values_of
+from cloakwork.base.progress import Pace
 from cloakwork.base.quantities import Duration, Frozen, Number
 from cloakwork.guarantees import Background, ConfidenceBound, Guarantee
 from cloakwork.log.eventlog import ACTIVITY, TIME_TYPE, TIMESTAMP, EventLog
@@ -30,7 +31,6 @@ from cloakwork.mechanisms.kanon.background_knowledge import (
     places_to_suppress,
     support_and_confidence,
 )
-from cloakwork.mechanisms.kanon.deadline import RateLimitedProgress
 from cloakwork.mechanisms.steps import Decision, MapCases, Rewrite, RewriteStep
 from cloakwork.noise import Noise, Stream
 
@@ -350,7 +350,7 @@ def _suppress_until_bounded(
     if len(cases.cases) and not len(left):
         raise Infeasible(NAME, _nothing_releasable(params, 0, 0, 0.0))
     rounds = 0
-    progress = RateLimitedProgress()
+    progress = Pace()
     while True:
         remaining = sequences.restricted_to(left)
         # The shortest knowledge of which some violates.

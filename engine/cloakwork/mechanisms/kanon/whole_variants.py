@@ -26,8 +26,9 @@ from numpy.typing import NDArray
 
 from cloakwork.base.arrays import Bools, Ints, offsets_of
 from cloakwork.base.errors import MechanismError
+from cloakwork.base.progress import Pace
 from cloakwork.log.sequences import MOST_EVENTS
-from cloakwork.mechanisms.kanon.deadline import NO_LIMIT, Deadline, RateLimitedProgress
+from cloakwork.mechanisms.kanon.deadline import NO_LIMIT, Deadline
 from cloakwork.mechanisms.kanon.problem import KAnonymityProblem
 
 MOST_VARIANTS: Final = 6000
@@ -291,7 +292,7 @@ def improve_by_hill_climbing(
     the variants around are tried in the same way; what costs less is kept. Ends early when
     ``deadline`` is over. Deterministic otherwise.
     """
-    progress = RateLimitedProgress()
+    progress = Pace()
     without_gain: _TriedWithoutGain = defaultdict(set)
     target = climb_hill(
         costs,
@@ -342,7 +343,7 @@ def climb_hill(
     """
     order = np.arange(len(target)) if order is None else order
     without_gain = defaultdict(set) if without_gain is None else without_gain
-    progress = RateLimitedProgress()
+    progress = Pace()
     least_cost = costs.total_cost(target)
     turn = 0
     trials_since_gain = 0
