@@ -3,7 +3,6 @@
 from dataclasses import replace
 from datetime import timedelta
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from cloakwork.noise import reproducible
 from cloakwork.plan import joint
 from cloakwork.plan.budget import ledger_terms, profile_params
 from cloakwork.plan.model import Plan, Step
-from cloakwork.plan.planner import make_plan, plan_file, replan
+from cloakwork.plan.planner import make_plan, plan_text, replan
 from cloakwork.plan.sentences import caveat_in_words
 from cloakwork.run.run import Run
 from cloakwork.testing.contract_logs import log_of
@@ -362,15 +361,11 @@ def test_no_log_stops_it(declared: bool) -> None:
         ({"mechanisms": {"parameters": {"variants/markov": {"sharpness": 0}}}}, "variants/markov"),
     ],
 )
-def test_a_refusal_names_the_line_of_the_policy(
-    change: dict[str, Any], line: str, tmp_path: Path
-) -> None:
+def test_a_refusal_names_the_line_of_the_policy(change: dict[str, Any], line: str) -> None:
     """Of what it is about: the guarantee, or a setting that rules out what it needs."""
     text = yaml.safe_dump(policy_of(**spec(**change)).model_dump(mode="json", by_alias=True))
-    file = tmp_path / "policy.yaml"
-    file.write_text(text)
     with pytest.raises(PlanImpossible) as found:
-        plan_file(file)
+        plan_text(text, "policy.yaml")
     cause = found.value.causes[0]
     assert cause.line is not None
     assert f"{line}:" in "\n".join(text.splitlines()[cause.line - 2 : cause.line])

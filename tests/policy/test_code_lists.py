@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cloakwork.errors import PolicyError
-from cloakwork.plan.planner import plan_file
+from cloakwork.plan.planner import plan_text
 from cloakwork.plan.policies import load_policy
 from cloakwork.policy.load import digest, read_policy_text
 
@@ -64,7 +64,7 @@ def test_values_are_the_policys_own(tmp_path):
     )
     (tmp_path / "codes.csv").write_text("code\nb\n", "utf-8")
     assert digest(load_policy(path)) != digest(read)
-    assert plan_file(path).policy_digest == digest(load_policy(path))
+    assert plan_text(read_policy_text(path), str(path)).policy_digest == digest(load_policy(path))
 
 
 def test_numbers_where_they_are_said_to_be(tmp_path):

@@ -86,10 +86,10 @@ def first_names(names: Sequence[str]) -> str:
     return ", ".join(shown(name) for name in names[:12])
 
 
-def share_text(share: float) -> str:
+def share_in_words(share: float) -> str:
     """A share as people read it; a small one does not read as none.
 
-    >>> share_text(0.254), share_text(0.0004), share_text(0)
+    >>> share_in_words(0.254), share_in_words(0.0004), share_in_words(0)
     ('25%', 'less than 1%', '0%')
     """
     return "less than 1%" if 0 < share < 0.005 else f"{share:.0%}"

@@ -15,7 +15,7 @@ import polars as pl
 from cloakwork.base.arrays import Ints
 from cloakwork.base.facts import Facts, RangeType
 from cloakwork.base.naming import TIME_TYPE, values_of
-from cloakwork.base.text import share_text
+from cloakwork.base.text import share_in_words
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog, LogHandle
 from cloakwork.log.times import parse_times
 from cloakwork.plan.model import Plan
@@ -203,4 +203,4 @@ def _said(is_so: pl.Series, what: str) -> Iterator[str]:
     """What share of the log contradicts a fact, if any does."""
     share = is_so.mean() if len(is_so) else None
     if isinstance(share, float) and share > 0:
-        yield f"{share_text(share)} of the log's {what}"
+        yield f"{share_in_words(share)} of the log's {what}"

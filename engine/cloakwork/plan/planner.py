@@ -2,8 +2,6 @@
 again from scratch: whatever it states must be what its policy implies.
 """
 
-from pathlib import Path
-
 from cloakwork.base.errors import CloakworkError, PlanImpossible, PlanMoved, PlanUnsound
 from cloakwork.base.facts import Facts
 from cloakwork.base.records import stated, without_prose
@@ -15,15 +13,8 @@ from cloakwork.plan.derive import derive
 from cloakwork.plan.model import Catalogue, Claim, Draft, Pass, Plan
 from cloakwork.plan.passes import PASSES
 from cloakwork.plan.policies import parse_policy
-from cloakwork.policy.load import digest, placed_causes, read_policy_text
+from cloakwork.policy.load import digest, placed_causes
 from cloakwork.policy.model import Policy, describe_version
-
-
-def plan_file(
-    path: str | Path, *, profile: Profile | None = None, window: str | None = None
-) -> Plan:
-    """``plan_text`` for a policy's file."""
-    return plan_text(read_policy_text(Path(path)), str(path), profile=profile, window=window)
 
 
 def plan_text(

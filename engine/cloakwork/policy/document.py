@@ -96,7 +96,7 @@ def dotted_path(steps: Steps) -> str:
     return text
 
 
-def shown_value(value: object, width: int = 60) -> str:
+def shown_value(value: object) -> str:
     """A value as it may stand in an error of one line."""
     if value is None:
         return "nothing"
@@ -106,7 +106,7 @@ def shown_value(value: object, width: int = 60) -> str:
     # Escaped, so that a hostile value can neither forge a line nor steer a terminal.
     if isinstance(value, str) and not value.isprintable():
         text = ascii(value)
-    return text if len(text) <= width else f"{text[: width - 3]}..."
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def kind_of(value: object) -> str:

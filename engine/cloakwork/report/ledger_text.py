@@ -128,12 +128,12 @@ def is_listed(balance: "Balance") -> bool:
     return used or balance.currency == "unit" or bool(balance.unconverted)
 
 
-def priced(balance: "Balance", cost: Cost | None, *, digits: int = 6) -> str:
+def priced(balance: "Balance", cost: Cost | None) -> str:
     """A cost in the currency of a budget: delta only where it has one, or spent one."""
     has_delta = balance.currency == "unit" or balance.spent.delta > 0
     if cost is not None and not has_delta:
         cost = cost.model_copy(update={"delta": 0.0})
-    return cost_text(cost, digits=digits)
+    return cost_text(cost, digits=6)
 
 
 def balance_text(balance: "Balance") -> str:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cloakwork.base.quantities import hours, rounded
 from cloakwork.base.records import BY_CHANCE
-from cloakwork.base.text import counted, share_text
+from cloakwork.base.text import counted, share_in_words
 from cloakwork.evaluation.utility import Utility
 from cloakwork.guarantees import ConfidenceBound, KAnonymity
 from cloakwork.plan.model import Plan
@@ -207,7 +207,7 @@ def _kept(utility: Utility, changed: float | None) -> Iterator[str]:
         )
     if utility.relative_log_similarity is not None and utility.released_cases:
         edits = utility.absolute_log_difference
-        share = "" if changed is None else f" ({share_text(changed)} of the log's)"
+        share = "" if changed is None else f" ({share_in_words(changed)} of the log's)"
         differ = "" if edits is None else f"; {counted(edits, 'event')} differ{share}"
         yield f"similarity {utility.relative_log_similarity:.2f} (1 is best){differ}"
     times = utility.times
@@ -216,10 +216,12 @@ def _kept(utility: Utility, changed: float | None) -> Iterator[str]:
         # Cases that were made anew have no times of their own to compare: distributions tell.
         said = []
         if whole is not None and whole.case_durations is not None:
-            off = share_text(whole.case_durations)
+            off = share_in_words(whole.case_durations)
             said.append(f"durations of cases are off by {off} of their mean")
         if whole is not None and whole.attributes_per_activity is not None:
-            said.append(f"{share_text(whole.attributes_per_activity)} of the events' values differ")
+            said.append(
+                f"{share_in_words(whole.attributes_per_activity)} of the events' values differ"
+            )
         if said:
             yield "; ".join(said)
         return

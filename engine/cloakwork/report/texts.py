@@ -190,14 +190,14 @@ def main_clause(warning: str) -> str:
     return warning.partition("; ")[0]
 
 
-def open_window_line(plan: Plan, now: datetime | None = None) -> str | None:
-    """A warning where the window of the release has not ended ``now``; None elsewhere."""
+def open_window_line(plan: Plan) -> str | None:
+    """A warning where the window of the release has not ended yet; None elsewhere."""
     windows = plan.policy.spec.budget.windows
     name = plan.facts.release_window
     if windows is None or name is None:
         return None
     _, after = windows.span(name)
-    if (now or datetime.now(UTC)) >= after:
+    if datetime.now(UTC) >= after:
         return None
     return (
         f"window {name} ends on {after:%Y-%m-%d} (UTC): cases that start after this release need "

@@ -57,7 +57,6 @@ def require_device(
     plan: Plan,
     device: str,
     reporter: Reporter,
-    catalogue: Catalogue | None = None,
 ) -> None:
     """Load what ``plan`` needs to train on ``device``, and tell ``reporter`` how long that takes.
 
@@ -65,27 +64,27 @@ def require_device(
     step trains, torch is not loaded.
     """
     with computed_on(device):
-        trained = _trained(plan, catalogue)
+        trained = _trained(plan)
         devices = [mechanism.training_device() for mechanism, _ in trained]
         said = _duration(trained, plan.facts, "cuda" if "cuda" in devices else "cpu")
         if said is not None:
             reporter(said)
 
 
-def training_line(plan: Plan, catalogue: Catalogue | None = None) -> str | None:
+def training_line(plan: Plan) -> str | None:
     """How long training takes here without a graphics card, or what is missing for it; None where
     no step trains, or nothing can be told.
 
     From the plan alone; torch is not loaded.
     """
-    trained = _trained(plan, catalogue)
+    trained = _trained(plan)
     if trained and not has_torch():
         return f"training needs torch, which is not installed here: {INSTALL}"
     return _duration(trained, plan.facts, "cpu")
 
 
-def _trained(plan: Plan, catalogue: Catalogue | None) -> list[tuple[Mechanism[Any], Any]]:
-    mechanisms = all_mechanisms() if catalogue is None else catalogue
+def _trained(plan: Plan) -> list[tuple[Mechanism[Any], Any]]:
+    mechanisms = all_mechanisms()
     steps = [
         (mechanisms[step.mechanism], step) for step in plan.steps if step.mechanism in mechanisms
     ]
