@@ -369,7 +369,7 @@ def test_a_refusal_names_the_line_of_the_policy(change: dict[str, Any], line: st
     cause = found.value.causes[0]
     assert cause.line is not None
     assert f"{line}:" in "\n".join(text.splitlines()[cause.line - 2 : cause.line])
-    assert str(found.value).startswith(f"{file}:{cause.line}:{cause.column}: cannot be met: ")
+    assert str(found.value).startswith(f"policy.yaml:{cause.line}:{cause.column}: cannot be met: ")
 
 
 def test_delta_that_no_threshold_spends_is_the_noises(monkeypatch: pytest.MonkeyPatch) -> None:
