@@ -190,6 +190,24 @@ def _may_be_raised(
     return bounds <= set(unspent)
 
 
+def _no_looser(
+    said: DatasetDeclaration, earlier: DatasetDeclaration, unspent: Collection[Currency]
+) -> DatasetDeclaration:
+    """``said`` without what loosens ``earlier``, but for the totals of ``unspent`` currencies: an
+    entry that was filed by hand counts for nothing there, and the ledger stays readable.
+    """
+    totals = {
+        currency: cost
+        if (known := earlier.totals.get(currency)) is None
+        or _may_be_raised(currency, earlier, said, unspent)
+        else Cost(epsilon=min(cost.epsilon, known.epsilon), delta=min(cost.delta, known.delta))
+        for currency, cost in said.totals.items()
+    }
+    unit = earlier.unit or said.unit
+    windows = earlier.windows or said.windows
+    return said.model_copy(update={"totals": totals, "unit": unit, "windows": windows})
+
+
 def declared_cost(epsilon: float, delta: float = 0.0) -> Cost:
     """A total; raises ValueError unless epsilon is above 0 and finite, and delta in [0, 1)."""
     if not (0 < epsilon <= MOST_BUDGET and 0 <= delta < 1):
@@ -231,7 +249,7 @@ def declarations(entries: Iterable[Entry], url: str = "") -> dict[str, DatasetDe
             unspent = set(CURRENCIES) - spent.get(name, set()) if is_signed else set[Currency]()
             if not is_signed:
                 said = said.model_copy(update={"distinct_from": ()})
-            found[name] = earlier.tightened_by(said, name, unspent)
+            found[name] = earlier.tightened_by(_no_looser(said, earlier, unspent), name, unspent)
         except (ValueError, KeyError, TypeError, AttributeError, PlanImpossible):
             raise LedgerError(url, f"entry {entry.seq} cannot be read") from None
     return found
