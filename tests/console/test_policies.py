@@ -6,7 +6,7 @@ import html
 import json
 from pathlib import Path
 
-from cloakwork.console.workplace import text_digest
+from cloakwork.authoring.versions import text_digest
 from cloakwork.policy.document import read_document
 from cloakwork.publishing.keys import signing_key
 from conftest import ROOT
