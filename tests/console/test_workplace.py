@@ -2,11 +2,11 @@
 
 import pytest
 
+from cloakwork.authoring.versions import text_digest
 from cloakwork.console.workplace import (
     MOST_ENTRIES,
     OutsideFolder,
     Workplace,
-    text_digest,
     write_text,
 )
 from console.conftest import LOG, POLICY
