@@ -144,3 +144,25 @@ def test_what_a_killed_command_left_goes_with_the_next_run(
     assert cloakwork(*given).code == 0
     assert not [*aside.glob(draft), *tmp_path.glob(draft)]
     assert [*aside.iterdir()] == []
+
+
+SECRET = """
+import os, signal
+real, made = os.link, []
+def linked(*given, **named):
+    real(*given, **named)
+    made.append(given)
+    if len(made) == {0}:
+        os.kill(os.getpid(), signal.SIGKILL)
+os.link = linked
+"""
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_no_draft_of_a_secret_stays(forks, words, tmp_path, own_home, number):
+    """The keys of searches, of the ledger and of signatures are made once, and never again."""
+    drafts = lambda: [*own_home.rglob(".cloakwork-*"), *tmp_path.rglob(".cloakwork-*")]  # noqa: E731
+    assert forks.run(words, first=SECRET.format(number)).code == -signal.SIGKILL
+    assert drafts()
+    assert main(words) == 0
+    assert not drafts()

@@ -91,7 +91,8 @@ class Pairs:
 
     def differing(self, numbers: range) -> list[str]:
         """Which pairs differ in public, and in what."""
-        formats, found = list(WRITERS), []
+        formats = ["parquet"] if self.engine == "spark" else list(WRITERS)
+        found = []
         for number in numbers:
             written = formats[number % len(formats) if PAIRS > SHORT else 0]
             before = self.before(written)

@@ -65,6 +65,9 @@ def secret_made_once(
     damaged, and raises OutputError. Safe when many processes ask at once: one of them wins, all
     read the same secret, none reads half of it.
     """
+    # What a killed process left may hold the secret, which is never made again.
+    with suppress(OSError):
+        remove_abandoned(path.parent, _DRAFT)
     try:
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
