@@ -205,7 +205,11 @@ def applied(
     for source, name in ((policy, policy.name), (log, f"log{''.join(log.suffixes)}")):
         shutil.copy(source, folder / name)
     here = {"CLOAKWORK_HOME": str(home), "CLOAKWORK_SIGNING_KEY": str(folder / "key.pem")}
-    words = ["apply", policy.name, f"log{''.join(log.suffixes)}", "--out", "release", *options]
+    raw = f"log{''.join(log.suffixes)}"
+    # A Java machine has a working folder of its own.
+    if "spark" in options:
+        raw = str(folder / raw)
+    words = ["apply", policy.name, raw, "--out", "release", *options]
     before, out, err = Path.cwd(), io.StringIO(), io.StringIO()
     os.chdir(folder)
     try:

@@ -21,6 +21,9 @@ from fuzz.mutations import BYTES, CSV, TOKENS, XES, bomb, many_columns, many_key
 from log.formats.object_logs import write_json, write_sqlite
 
 FILES = runs(3)
+FOUND = {"parquet": [183]}
+"""Files on which they differed: a library's panic, with numbers of its threads."""
+
 FORMATS = ("csv", "xes", "parquet", "json", "sqlite")
 COLUMNS = ("cost", "department", "case:age")
 LARGE = {many_keys, many_columns, bomb}
@@ -124,7 +127,8 @@ def unlike(policy: Path, log: Path, folder: Path, codes: list[str]) -> str:
     codes.append(one["exit code"].decode())
     for parts in found:
         code, line = parts["exit code"], parts["line"].decode()
-        if not re.fullmatch(b"[0135]", code) or "internal error" in line or "Traceback" in line:
+        odd = [word for word in ("internal error", "Traceback", "Panic") if word in line]
+        if not re.fullmatch(b"[0135]", code) or odd:
             return f"{code!r}: {line}"
     return "; ".join(
         f"{name}: {one.get(name, b'')[-200:]!r} and {other.get(name, b'')[-200:]!r}"
@@ -141,7 +145,7 @@ def test_engines_agree_on_damaged_files(
     names = ["objects"] if written in ("json", "sqlite") else ["kept", "kept", "noisy"]
     found: list[str] = []
     codes: list[str] = []
-    for seed in range(FILES):
+    for seed in sorted({*range(FILES), *FOUND.get(written, [])}):
         policy = policies[names[seed % len(names)]]
         log = tmp_path / f"{seed}.{written}"
         damaged(written, seed, log, Facts.of(policies["kept"]))
