@@ -71,6 +71,7 @@ class FrozenAnswers:
 
     scripts: list[WholeScript] = field(default_factory=list)
     times: dict[tuple[str, int, int], int] = field(default_factory=dict)
+    latest: list[WholeScript] = field(default_factory=list)
     is_recorded: bool = False
     distance: int = 1
 
@@ -106,9 +107,13 @@ class FrozenAnswers:
             yield
         if not self.is_recorded:
             self.scripts, self.is_recorded = asked, True
-            return
-        ends = [(script.place, len(script.questions)) for script in asked]
-        if len(ends) != len(self.scripts) or any(at != end for at, end in ends):
+        self.latest = asked
+
+    def require_all_asked(self) -> None:
+        """What was released has gone by all that was recorded."""
+        ends = [(script.place, len(script.questions)) for script in self.latest]
+        is_first = self.latest is self.scripts
+        if len(ends) != len(self.scripts) or any(at != end for at, end in ends if not is_first):
             raise NotCovered(f"not all is asked: {ends} of {len(self.scripts)} steps")
 
     def _part_used(
@@ -223,6 +228,8 @@ def applied(
             code = run(words)
     finally:
         os.chdir(before)
+    if code == 0:
+        frozen.require_all_asked()
     parts = {"exit code": str(code).encode()}
     said = {"standard output": public_lines(out.getvalue()), "standard error": err.getvalue()}
     parts |= {name: text.replace(str(folder), "").encode() for name, text in said.items()}
