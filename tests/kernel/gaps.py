@@ -13,7 +13,7 @@ import polars as pl
 from cloakwork.base.costs import Composed, DiscreteLaplace, EpsilonDelta
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.base.quantities import Frozen
-from cloakwork.engines.measured import measured_of
+from cloakwork.engines.measured import measured_cases
 from cloakwork.kernel import Clip, Entries, Gaussian, Laplace
 from cloakwork.log.eventlog import TIME_TYPE, TIMESTAMP
 from cloakwork.mechanisms.aggregates import CaseRows
@@ -154,7 +154,7 @@ def rows_of(unit=None):
 
 def with_columns(cases):
     """What a kernel answers from, of such cases."""
-    return measured_of(rows_of().of(log_with_values(cases)), InOrder())
+    return measured_cases(log_with_values(cases), rows_of(), InOrder())
 
 
 class InOrder:

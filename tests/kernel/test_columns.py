@@ -15,13 +15,22 @@ from hypothesis import strategies as st
 from cloakwork.base.costs import PoissonSampled
 from cloakwork.base.facts import Facts, Unit
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
-from cloakwork.engines.measured import measured_of
+from cloakwork.engines.batched import LocalEngine
+from cloakwork.engines.measured import measured_cases, measured_log, measured_of
 from cloakwork.errors import PlanUnsound
 from cloakwork.evaluation.one_mechanism import run_step
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.kernel import Cases, Clip, CustomQuery, Entries, Kernel, Laplace, NotGranted
+from cloakwork.kernel import (
+    Cases,
+    Clip,
+    CustomQuery,
+    Entries,
+    Kernel,
+    Laplace,
+    MeasuredBatches,
+    NotGranted,
+)
 from cloakwork.kernel.vectors import Sums, added_up, answered, key_of
-from cloakwork.log.eventlog import merged
 from cloakwork.log.limits import ENVIRONMENT
 from cloakwork.mechanisms.aggregates import CaseRows, VariantCounts
 from cloakwork.mechanisms.registry import Package
@@ -124,7 +133,7 @@ def _without_noise():
 
 
 def seen(log=LOG, unit=None, seed=1):
-    return measured_of(rows_of(unit).of(log), reproducible(seed))
+    return measured_cases(log, rows_of(unit), reproducible(seed))
 
 
 def opened(measured, max_cases=1):
@@ -148,14 +157,14 @@ class TestTheToy(MechanismContract):
 def test_a_step_is_shown_what_its_lineage_names():
     """Variants are counted where that is all; what is not named is not there."""
     toy, unit = MeasuresGaps(), Unit(attribute="case:unit", max_cases=2)
-    assert GrantedStep.of(toy, NoParams(), Facts(unit=unit)).aggregate == rows_of()
+    assert GrantedStep.of(toy, NoParams(), Facts(unit=unit)).asked == rows_of()
     with_unit = granting(toy.granted | {"case:unit"}, unit)
-    assert with_unit.aggregate == CaseRows((AGE, ROLE, TIMESTAMPS), unit.attribute)
+    assert with_unit.asked == CaseRows((AGE, ROLE, TIMESTAMPS), unit.attribute)
     for columns in ({CONTROL_FLOW}, {CONTROL_FLOW, METADATA}, {CONTROL_FLOW, "case:unit"}):
         granted = granting(columns, unit)
         expected = unit.attribute if "case:unit" in columns else None
         assert granted.aggregate == VariantCounts(expected)
-    cases = measured_of(CaseRows((ROLE,)).of(LOG), reproducible(1)).cases
+    cases = measured_cases(LOG, CaseRows((ROLE,)), reproducible(1)).cases
     assert cases.columns.keys() == {ROLE}
     for name in (AGE, TIMESTAMPS, "case:row", "concept:name"):
         with pytest.raises(NotGranted):
@@ -198,7 +207,7 @@ def test_a_query_that_asks_for_more_finds_nothing():
     contract.mechanism = AsksForMore()
     with pytest.raises(AssertionError):
         contract.test_queries_ask_for_what_was_granted()
-    few = measured_of(CaseRows((AGE, ROLE)).of(LOG), reproducible(1))
+    few = measured_cases(LOG, CaseRows((AGE, ROLE)), reproducible(1))
     assert sums_of(few, gaps, TEXTS, None) == {}
     with pytest.raises(PlanUnsound, match="not granted"):
         opened(few).select(Entries.one_each, NOTHING, 1, labels=TIMESTAMPS)
@@ -248,8 +257,7 @@ def test_no_value_depends_on_the_type_that_others_give_the_column(values):
     for kind in (pl.String, pl.Float64, pl.Categorical):
         column = pl.Series(AGE, values, pl.String).cast(kind, strict=False)
         given = replace(log, cases=log.cases.with_columns(column))
-        rows = CaseRows((AGE,)).of(given)
-        column = measured_of(rows, reproducible(1)).cases.columns[AGE]
+        column = measured_cases(given, CaseRows((AGE,)), reproducible(1)).cases.columns[AGE]
         numbers[kind] = sorted(column.values[~column.is_missing].tolist())
         known = {None} if kind == pl.Float64 else set(values)
         assert set(texts(column)) == known
@@ -261,7 +269,7 @@ def test_truth_values_are_text():
     log = log_of([["a"]] * 3)
     for values in ([True, False, None], ["true", "false", None], ["true", "false", "7"]):
         given = replace(log, cases=log.cases.with_columns(pl.Series(AGE, values)))
-        column = measured_of(CaseRows((AGE,)).of(given), reproducible(1)).cases.columns[AGE]
+        column = measured_cases(given, CaseRows((AGE,)), reproducible(1)).cases.columns[AGE]
         assert {"true", "false"} <= set(texts(column))
 
 
@@ -269,7 +277,7 @@ def test_times_of_attributes_are_microseconds():
     """Since 1970; they are no texts."""
     log = log_of([["a"]] * 2)
     given = replace(log, cases=log.cases.with_columns(pl.Series(AGE, [BEGIN, None])))
-    column = measured_of(CaseRows((AGE,)).of(given), reproducible(1)).cases.columns[AGE]
+    column = measured_cases(given, CaseRows((AGE,)), reproducible(1)).cases.columns[AGE]
     assert column.values[0] == int(BEGIN.timestamp()) * 10**6
     assert column.is_missing.tolist() == [False, True]
     assert (column.codes < 0).all()
@@ -279,7 +287,7 @@ def test_times_of_attributes_are_microseconds():
 def test_other_values_are_missing(value):
     log = log_of([["a"]])
     given = replace(log, cases=log.cases.with_columns(pl.Series(AGE, [value])))
-    column = measured_of(CaseRows((AGE,)).of(given), reproducible(1)).cases.columns[AGE]
+    column = measured_cases(given, CaseRows((AGE,)), reproducible(1)).cases.columns[AGE]
     assert column.is_missing.all()
     assert (column.codes < 0).all()
 
@@ -291,7 +299,7 @@ def test_texts_over_the_limit_are_missing(monkeypatch):
     given = replace(
         log, cases=log.cases.with_columns(pl.Series(AGE, ["123", "1234", "\u00e9\u00e9"]))
     )
-    column = measured_of(CaseRows((AGE,)).of(given), reproducible(1)).cases.columns[AGE]
+    column = measured_cases(given, CaseRows((AGE,)), reproducible(1)).cases.columns[AGE]
     assert Counter(texts(column)) == {"123": 1, None: 2}
 
 
@@ -315,8 +323,16 @@ def test_batches_change_no_sum(query, clip, labels):
         parted = replace(whole, at_once=at_once)
         assert len(list(parted.batches())) == -(-len(whole.counts) // at_once)
         assert sums_of(parted, query, clip, labels) == expected
-        rows = merged(rows_of(), map(rows_of().of, Batches.random(LOG, batches)))
-        assert sums_of(measured_of(rows, reproducible(2)), query, clip, labels) == expected
+        in_files = opened_by(LocalEngine(), Batches.random(LOG, batches))
+        assert sums_of(in_files, query, clip, labels) == expected
+
+
+def opened_by(engine, batches):
+    """What a kernel answers from, batch by batch."""
+    log = engine.open(batches, lambda log: log, None, VariantCounts()).log
+    found = measured_log(log, rows_of(), reproducible(2))
+    assert isinstance(found, MeasuredBatches)
+    return found
 
 
 def test_a_query_is_shown_no_more_than_a_batch():

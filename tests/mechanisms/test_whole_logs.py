@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from cloakwork import read_log
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
-from cloakwork.engines.measured import enriched, measured_of
+from cloakwork.engines.measured import enriched, measured_cases
 from cloakwork.engines.noised import codes_of
 from cloakwork.errors import PlanImpossible
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee
@@ -40,11 +40,10 @@ DOMAINS = [("5", "7"), ("5", "5.0"), ("5.0", "05"), ("5", "05"), (5, "5"), (5, 7
 def measured_codes(log: EventLog, domain: tuple[object, ...]) -> list[int]:
     """Of each case, in their order, what attributes/histogram counts ``drug`` as."""
     prepared = _with_source_texts(log, ["drug"])
-    rows = CaseRows(("drug",)).of(prepared)
-    cases = measured_of(rows, reproducible(1)).cases
+    cases = measured_cases(prepared, CaseRows(("drug",)), reproducible(1)).cases
     attribute = MeasuredAttribute(name="drug", domain=domain)
     found = attribute.codes(cases.columns["drug"])
-    order = reproducible(1).permutation(rows.height)
+    order = reproducible(1).permutation(len(cases))
     return [int(found[place]) for place in np.argsort(order)]
 
 
@@ -132,9 +131,9 @@ def test_a_text_changes_no_day_beside_it(tmp_path, suffix, kind):
             dated = [trace("date", day) for day in days]
             path.write_text(f"<log>{''.join([*dated, *(trace('string', x) for x in more)])}</log>")
         prepared = _with_source_texts(read_log(path), ["drug"])
-        rows = CaseRows(("drug",)).of(prepared)
-        found = attribute.codes(measured_of(rows, reproducible(1)).cases.columns["drug"])
-        order = reproducible(1).permutation(rows.height)
+        cases = measured_cases(prepared, CaseRows(("drug",)), reproducible(1)).cases
+        found = attribute.codes(cases.columns["drug"])
+        order = reproducible(1).permutation(len(cases))
         return [int(found[place]) for place in np.argsort(order)]
 
     alone = codes()

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from cloakwork import read_log
-from cloakwork.engines.measured import measured_of
+from cloakwork.engines.measured import measured_log, measured_of
 from cloakwork.kernel import Clip, Descent, Kernel, Selected, vectors
 from cloakwork.kernel.books import composed
 from cloakwork.kernel.noises import selection_event
@@ -156,6 +156,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Answers]:
     monkeypatch.setattr(Kernel, "select", select)
     # How many draws an order takes follows from the log; nothing else may.
     monkeypatch.setattr(steps, "measured_of", lambda seen, _: measured_of(seen, reproducible(2)))
+    monkeypatch.setattr(
+        steps, "measured_log", lambda log, rows, _: measured_log(log, rows, reproducible(2))
+    )
     yield found
 
 

@@ -24,7 +24,7 @@ from cloakwork.base.arrays import Floats
 from cloakwork.base.costs import Cost, PrivacyEvent
 from cloakwork.base.facts import UNIX_EPOCH, Facts, Unit, Window
 from cloakwork.base.lineage import TIMESTAMPS
-from cloakwork.engines.measured import measured_of
+from cloakwork.engines.measured import measured_cases
 from cloakwork.evaluation.dp_audit import AuditResult, HalfLine, empirical_epsilon
 from cloakwork.kernel import Cases, Clip, Column, Columns, Gaussian, vector_event, vectors_of
 from cloakwork.kernel.perturb import Grid
@@ -213,7 +213,7 @@ def attributes_moved(
     ward = pl.Series("case:ward", [None] * cases, pl.String)
     log = replace(log, events=log.events.with_columns(drug), cases=log.cases.with_columns(ward))
     columns = tuple(sorted(ATTRIBUTES.domains))
-    seen = measured_of(CaseRows(columns).of(log), reproducible(1)).cases
+    seen = measured_cases(log, CaseRows(columns), reproducible(1)).cases
     params = offered("attributes/histogram", tuple(ATTRIBUTES.domains), ATTRIBUTES, 1)
     layout = TableLayout(params.attributes, ("a",))  # type: ignore[attr-defined]
     query = tables_of(layout, norm)

@@ -16,7 +16,7 @@ import pytest
 from cloakwork.accounting.events import cost
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW
-from cloakwork.engines.measured import measured_of, released_cases
+from cloakwork.engines.measured import measured_cases, released_cases
 from cloakwork.evaluation.dp_audit import HalfLine
 from cloakwork.kernel import Books, Kernel
 from cloakwork.log.variants import log_of_variants
@@ -52,7 +52,7 @@ def measured(drugs):
     drug = pl.Series("drug", [drug for drug in drugs for _ in range(3)], pl.String)
     ward = pl.Series("case:ward", [None] * len(drugs), pl.String)
     log = replace(log, events=log.events.with_columns(drug), cases=log.cases.with_columns(ward))
-    return measured_of(CaseRows(tuple(sorted(COLUMNS))).of(log), reproducible(1))
+    return measured_cases(log, CaseRows(tuple(sorted(COLUMNS))), reproducible(1))
 
 
 def rare(codes):
@@ -139,7 +139,7 @@ def audit_given_the_flow(monkeypatch, runs, mu=MU_GIVEN, *, replaced: bool):
         log = log_of([["a"]] * len(values))
         marks = [pl.Series(name, values) for name in MARKS.domains]
         log = replace(log, events=log.events.with_columns(marks))
-        held = measured_of(CaseRows(tuple(sorted(MARKS.domains))).of(log), reproducible(1))
+        held = measured_cases(log, CaseRows(tuple(sorted(MARKS.domains))), reproducible(1))
 
         def run(count):
             found = []

@@ -13,7 +13,8 @@ from cloakwork.accounting.events import cost
 from cloakwork.base.arrays import Floats
 from cloakwork.base.facts import UNIX_EPOCH, Facts, Window
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
-from cloakwork.engines.measured import measured_of, released_cases
+from cloakwork.engines.measured import released_cases
+from cloakwork.engines.memory import MemoryEngine
 from cloakwork.evaluation.dp_audit import AuditResult, HalfLine
 from cloakwork.kernel import Cases, Column, Columns
 from cloakwork.kernel.perturb import Grid
@@ -55,15 +56,13 @@ OWN = [BEGIN, BEGIN + timedelta(days=300)]
 def longest_gaps(log: EventLog, params: HistogramParams, noise: Noise) -> Callable[[int], Floats]:
     """The share of released gaps of 100 days or more, run by run."""
     step = GrantedStep.of(TimestampHistogram(), params, FACTS)
-    assert step.aggregate is not None
-    summary = step.aggregate.of(log)
     # So many that a gap which one case of thirteen has is drawn in nearly every release.
     made = released_cases(log_of([["a", "b"]] * 40), [CONTROL_FLOW])
 
     def run(runs: int) -> Floats:
         shares = []
         for _ in range(runs):
-            seen = measured_of(summary, noise)
+            seen = step.look(log, MemoryEngine(), noise)
             columns, _ = step.enrich(seen, noise, made)
             times = columns.columns[TIMESTAMPS]
             assert isinstance(times, Times)

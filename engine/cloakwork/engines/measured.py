@@ -3,9 +3,9 @@ as rows again.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 import polars as pl
@@ -14,47 +14,69 @@ from pydantic import JsonValue
 from cloakwork.base.arrays import Floats, Ints, offsets_of
 from cloakwork.base.facts import RangeType
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
-from cloakwork.base.naming import CASE_PREFIX, TIME_TYPE, TIMESTAMP, values_of
-from cloakwork.kernel import Measured, Owners
+from cloakwork.base.naming import CASE_PREFIX, TIME_TYPE, TIMESTAMP
+from cloakwork.engines.batches import collected
+from cloakwork.kernel import Measured, MeasuredBatches, Owners
 from cloakwork.kernel.cases import Cases, Column, Columns
 from cloakwork.log.eventlog import EventLog, LogHandle
 from cloakwork.mechanisms.aggregates import (
     CASES,
     CASES_OF_UNIT,
-    COLUMN,
-    INDEX,
     UNIT,
     VARIANT,
+    CaseRows,
+    case_texts,
     granted_values,
     places_of,
 )
 from cloakwork.mechanisms.steps import ColumnValues, Enrichment, Listed, Numbers, Times
-from cloakwork.noise import Noise
+from cloakwork.noise import Noise, source_of
+
+T = TypeVar("T")
+
+
+def measured_log(log: LogHandle, rows: CaseRows, noise: Noise) -> Measured | MeasuredBatches:
+    """What a kernel answers from, each case by itself: batch by batch, where the log lies in
+    several.
+    """
+    if isinstance(log, EventLog):
+        return measured_cases(log, rows, noise)
+    # As many draws as in memory, so that one seed draws the same noise there.
+    noise.permutation(1)
+    order = noise.stream()
+
+    def measured(place: int, batch: EventLog) -> Measured:
+        return measured_cases(batch, rows, source_of(order.part(f"batch {place}")))
+
+    def results(task: Callable[[Measured], T], *, here: bool) -> Iterator[T]:
+        if here:
+            return (task(measured(*each)) for each in enumerate(log.batches()))
+        return log.results(lambda *each: task(measured(*each)))
+
+    def whole() -> Measured:
+        return measured_cases(collected(log), rows, source_of(order))
+
+    return MeasuredBatches(frozenset(rows.columns), results, whole)
+
+
+def measured_cases(log: EventLog, rows: CaseRows, noise: Noise) -> Measured:
+    """What a kernel answers from, of the cases of one batch, in random order."""
+    log = log.keep_cases(noise.permutation(log.cases.height))
+    columns = Columns((name, _column_of(granted_values(log, name))) for name in rows.columns)
+    owners = None
+    if rows.unit is not None:
+        listed = pl.DataFrame({UNIT: case_texts(log, rows.unit), CASES: 1})
+        owners = _owners(listed.with_row_index("row"))
+    cases = replace(coded_cases(log.activities, log.offsets), columns=columns)
+    return Measured(cases, np.ones(len(cases), np.int64), owners)
 
 
 def measured_of(summary: pl.DataFrame, noise: Noise) -> Measured:
-    """What a kernel answers from, of a variant histogram (``VariantCounts``),
-    or of rows of cases (``CaseRows``); where it has a column ``unit``, units are granted.
+    """What a kernel answers from, of a variant histogram (``VariantCounts``); where it has a column
+    ``unit``, units are granted.
 
     The distinct cases come in random order, drawn from ``noise``.
     """
-    if INDEX in summary.columns:
-        # Each case by itself.
-        rows = summary[noise.permutation(summary.height)]
-        columns = Columns(
-            (name.removeprefix(COLUMN), _column_of(values_of(rows, name)))
-            for name in rows.columns
-            if name.startswith(COLUMN)
-        )
-        owners = None
-        if UNIT in rows.columns:
-            owners = _owners(rows.select(UNIT, pl.lit(1).alias(CASES)).with_row_index("row"))
-        once = np.ones(rows.height, np.int64)
-        return Measured(
-            replace(_cases_of(rows[VARIANT]), columns=columns),
-            once,
-            owners,
-        )
     # Rows of one variant may differ by unit.
     by_variant = summary.group_by(VARIANT, maintain_order=True).agg(pl.col(CASES).sum())
     order = noise.permutation(by_variant.height)
@@ -118,11 +140,7 @@ def released_cases(log: LogHandle, columns: Iterable[str]) -> Cases:
 
 
 def _column_of(values: pl.Series) -> Column:
-    """Values of cases, or in lists those of their events: texts (String), numbers (Float64) or
-    times (Int64).
-    """
-    if values.dtype == pl.List:
-        values = values.explode(empty_as_null=False)
+    """Values of cases, or of events: texts (String), numbers (Float64) or times (Int64)."""
     if values.dtype.is_integer():
         return Column.of_times(_ints(values.fill_null(0)), values.is_null().to_numpy())
     texts = values if values.dtype == pl.String else pl.Series([], dtype=pl.String)

@@ -7,7 +7,8 @@ step's books, and only then draws the noise. What a mechanism cannot ask, it can
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, NoReturn
+from functools import partial, reduce
+from typing import Any, Final, NoReturn, TypeVar
 
 import numpy as np
 from pydantic import JsonValue
@@ -35,6 +36,7 @@ from cloakwork.kernel.vectors import (
 )
 from cloakwork.noise import Noise
 
+T = TypeVar("T")
 Labels = tuple[str, ...]
 
 
@@ -240,6 +242,28 @@ class Measured:
     owners: Owners | None = None
     at_once: int = AT_ONCE
 
+    @property
+    def columns(self) -> frozenset[str]:
+        """What was granted beside the control flow."""
+        return frozenset(self.cases.columns)
+
+    def whole(self) -> "Measured":
+        """Itself."""
+        return self
+
+    def added_up(
+        self, task: Callable[["Measured"], T], add: Callable[[T, T], T], *, here: bool
+    ) -> T:
+        """What ``task`` finds, part by part: ``add`` gives the same in any order."""
+        return reduce(add, map(task, self.batches()))
+
+    def narrowed(self, labels: Sequence[str], without: Sequence[tuple[str, ...]]) -> "Measured":
+        """As of ``Kernel.narrowed``."""
+        kept = self
+        if without:
+            kept = self.take(np.flatnonzero(self.cases.among(without) < 0))
+        return replace(kept, cases=kept.cases.within(labels))
+
     def batches(self) -> Iterator["Measured"]:
         """The same in parts that a query is asked of, one after another; without owners."""
         if not self.cases.columns or len(self.counts) <= self.at_once:
@@ -286,6 +310,42 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
+class MeasuredBatches:
+    """The same of a log in batches, each case by itself, which is never in memory as a whole.
+
+    ``columns``: what was granted beside the control flow. ``results``: what a task finds in each
+    batch, in any process, or ``here``, in this one. ``all_cases``: all batches as one, in memory.
+    ``narrowings``: as of ``Kernel.narrowed``.
+    """
+
+    columns: frozenset[str]
+    results: Callable[..., Iterator[Any]]
+    all_cases: Callable[[], Measured]
+    narrowings: tuple[tuple[Sequence[str], Sequence[tuple[str, ...]]], ...] = ()
+
+    def whole(self) -> Measured:
+        """For what is not asked batch by batch."""
+        return reduce(lambda found, each: found.narrowed(*each), self.narrowings, self.all_cases())
+
+    def added_up(self, task: Callable[[Measured], T], add: Callable[[T, T], T], *, here: bool) -> T:
+        """What ``task`` finds in all batches: ``add`` gives the same in any order."""
+        # What is sent to other processes holds the narrowings, and nothing else of this.
+        narrowings = self.narrowings
+
+        def narrowed(batch: Measured) -> T:
+            return task(reduce(lambda found, each: found.narrowed(*each), narrowings, batch))
+
+        found: Iterator[T] = self.results(narrowed, here=here)
+        return reduce(add, found)
+
+    def narrowed(
+        self, labels: Sequence[str], without: Sequence[tuple[str, ...]]
+    ) -> "MeasuredBatches":
+        """As of ``Measured``."""
+        return replace(self, narrowings=(*self.narrowings, (labels, without)))
+
+
+@dataclass(frozen=True, slots=True)
 class CustomQuery:
     """A question that is no sum of vectors of cases.
 
@@ -314,7 +374,7 @@ class Kernel:
 
     def __init__(
         self,
-        measured: Measured,
+        measured: Measured | MeasuredBatches,
         books: Books,
         noise: Noise,
         max_cases: int,
@@ -366,11 +426,7 @@ class Kernel:
         What becomes of a case follows from that case alone.
         """
         # Each case by itself, so the log's neighbours stay neighbours.
-        measured = self.__measured
-        if without:
-            measured = measured.take(np.flatnonzero(measured.cases.among(without) < 0))
-        measured = replace(measured, cases=measured.cases.within(labels))
-        return self.__alike(measured, self.__books)
+        return self.__alike(self.__measured.narrowed(labels, without), self.__books)
 
     def sum(
         self,
@@ -449,9 +505,10 @@ class Kernel:
             raise PlanUnsound("thresholds that may spend a delta of 1 hide no key of one unit")
         if delta > 0:
             self.__books.record(selection_event(delta))
+        measured = self.__measured.whole()
         return Growth(
-            self.__measured.cases,
-            self.__measured.counts,
+            measured.cases,
+            measured.counts,
             self.__books,
             self.__noise,
             self.__max_cases,
@@ -476,11 +533,12 @@ class Kernel:
         (event, *_) = noise.events(ONE, self.__max_cases, keys)
         sampled = PoissonSampled(rate=drawn_rate(rate), event=event)
         self.__books.record(repeated(times, sampled))
-        owners = self.__owners()
-        vectors = vectors_of(self.__measured.cases, self.__twice(query), ONE)
+        measured = self.__measured.whole()
+        owners = self.__owners(measured)
+        vectors = vectors_of(measured.cases, self.__twice(query), ONE)
         noisy = np.empty((times, keys), np.int64)
         for sample in range(times):
-            sums = vectors.sums(self.__sample(owners, rate))
+            sums = vectors.sums(self.__sample(measured, owners, rate))
             noisy[sample] = NoisySums(sums, noise, self.__noise, keys).at(np.arange(keys))
         return noisy
 
@@ -509,25 +567,25 @@ class Kernel:
         # Other values of a case are one vector less, and one more.
         cases_moved = 2 * self.__max_cases if self.__replaced else self.__max_cases
         self.__books.record(repeated(descent.times, descent.event(size, cases_moved)))
-        # Where everybody is in every sample, it does not matter whose cases there are.
-        owners = self.__owners() if descent.rate < 1 else None
+        # Where everybody is in every sample, it does not matter whose cases there are, and the log
+        # may lie in batches.
+        is_sampled = descent.rate < 1 or not self.__is_ours
+        measured = self.__measured.whole() if is_sampled else self.__measured
         for step in range(descent.times):
-            counts = self.__measured.counts
-            if owners is not None:
-                counts = self.__sample(owners, descent.rate)
-            drawn = np.flatnonzero(counts)
-            cases = self.__measured.cases.take(drawn)
-            # Every step would take twice as long: the first, second, fourth, eighth ... do.
-            if not self.__is_ours and (step + 1) & step == 0:
-                part = cases.take(self.__noise.permutation(len(cases))[:ASKED_AGAIN])
-                descent.require_same_rows(gradient, parameters, part, step)
-            total = descent.summed(
-                gradient,
-                parameters,
-                cases,
-                counts[drawn],
-                step,
-            )
+            if isinstance(measured, Measured):
+                counts = measured.counts
+                if descent.rate < 1:
+                    counts = self.__sample(measured, self.__owners(measured), descent.rate)
+                drawn = np.flatnonzero(counts)
+                cases = measured.cases.take(drawn)
+                # Every step would take twice as long: the first, second, fourth, eighth ... do.
+                if not self.__is_ours and (step + 1) & step == 0:
+                    part = cases.take(self.__noise.permutation(len(cases))[:ASKED_AGAIN])
+                    descent.require_same_rows(gradient, parameters, part, step)
+                total = descent.summed(gradient, parameters, cases, counts[drawn], step)
+            else:
+                summed = partial(_summed, descent, gradient, parameters, step)
+                total = measured.added_up(summed, np.add, here=False)
             noisy = total + descent.noise.draw(self.__noise, size)
             mean = np.asarray(noisy * (descent.grid / descent.denominator), np.float64)
             parameters = update(parameters, mean)
@@ -551,7 +609,9 @@ class Kernel:
         self.__books.record(*noise.events(clip, self.__max_cases, query.size))
         exact = np.zeros(query.size, np.int64)
         with Silently():
-            found = np.asarray(query.compute(np.sort(self.__measured.variant_counts)), np.int64)
+            found = np.asarray(
+                query.compute(np.sort(self.__measured.whole().variant_counts)), np.int64
+            )
             if found.shape == exact.shape:
                 exact = found
         noisy = exact + noise.draw(self.__noise, query.size)
@@ -582,7 +642,7 @@ class Kernel:
         looks at the log. Every use makes the step unbounded.
         """
         self.__books.record(NonPrivate(reason="the raw counts are looked at"))
-        return self.__measured
+        return self.__measured.whole()
 
     def __keep(
         self,
@@ -593,7 +653,7 @@ class Kernel:
     ) -> None:
         self.__answers.append((table, clip.most, noise, found))
 
-    def __alike(self, measured: Measured, books: Books) -> "Kernel":
+    def __alike(self, measured: Measured | MeasuredBatches, books: Books) -> "Kernel":
         alike = Kernel(
             measured,
             books,
@@ -611,25 +671,21 @@ class Kernel:
         clip: Clip,
         labels: str | None = None,
     ) -> Sums:
-        """Batch by batch: sums are merged, whatever batches there are."""
-        found: list[Sums] = []
+        """Batch by batch. Each case's vector is whole grid steps, within the clip before it is
+        added: so is a unit's, whatever batches there are, and integers have one sum in any order.
+        """
         query = self.__twice(query)
-        for batch in self.__measured.batches():
+        measured = self.__measured
+        if not clip.sampled:
+            find = partial(_sums_of, query, clip, labels)
+            return measured.added_up(find, _together, here=not self.__is_ours)
+
+        def drawn(batch: Measured) -> Sums:
             vectors = vectors_of(batch.cases, query, clip, labels)
-            if clip.sampled:
-                found.append(
-                    sampled_sums(
-                        vectors,
-                        clip,
-                        batch.counts,
-                        self.__noise,
-                    )
-                )
-            else:
-                found.append(vectors.sums(batch.counts))
-            # One table at a time.
-            found = [added_up(found)] if len(found) > 1 else found
-        return found[0]
+            return sampled_sums(vectors, clip, batch.counts, self.__noise)
+
+        # Drawn in the order of one log, from the kernel's own source.
+        return measured.whole().added_up(drawn, _together, here=True)
 
     def __twice(self, query: Query) -> Query:
         return query if self.__is_ours else AskedTwice(query, self.__noise)
@@ -642,14 +698,14 @@ class Kernel:
             )
 
     def __require_granted(self, labels: str | None) -> None:
-        if labels is not None and labels not in self.__measured.cases.columns:
+        if labels is not None and labels not in self.__measured.columns:
             raise PlanUnsound(f"a step asked for '{labels}', which it was not granted")
 
-    def __sample(self, owners: Owners, rate: float) -> Ints:
+    def __sample(self, measured: Measured, owners: Owners, rate: float) -> Ints:
         """How often each distinct case is in a Poisson sample of the units: int64."""
         # One coin a unit: all its cases are in the sample, or none.
         drawn = self.__noise.coins(rate, owners.units)[owners.unit]
-        counts = np.zeros(len(self.__measured.cases), np.int64)
+        counts = np.zeros(len(measured.cases), np.int64)
         np.add.at(
             counts,
             owners.row[drawn],
@@ -657,9 +713,8 @@ class Kernel:
         )
         return counts
 
-    def __owners(self) -> Owners:
+    def __owners(self, measured: Measured) -> Owners:
         """Whose cases there are; where a unit has one case at most, each case is a unit."""
-        measured = self.__measured
         if measured.owners is not None:
             return measured.owners
         if self.__max_cases > 1:
@@ -670,3 +725,22 @@ class Kernel:
             np.arange(len(row)),
             np.ones(len(row), np.int64),
         )
+
+
+def _sums_of(query: Query, clip: Clip, labels: str | None, batch: Measured) -> Sums:
+    # A batch of a file is asked in parts, as a log in memory is.
+    parts = batch.batches()
+    return reduce(
+        _together,
+        (vectors_of(part.cases, query, clip, labels).sums(part.counts) for part in parts),
+    )
+
+
+def _together(one: Sums, other: Sums) -> Sums:
+    return added_up([one, other])
+
+
+def _summed(
+    descent: Descent, gradient: Gradient, parameters: Floats, step: int, batch: Measured
+) -> Ints:
+    return descent.summed(gradient, parameters, batch.cases, batch.counts, step)

@@ -8,7 +8,7 @@ import polars as pl
 
 from cloakwork.base.arrays import Ints
 from cloakwork.base.lineage import TIMESTAMPS
-from cloakwork.base.naming import CASE_PREFIX, TIME_TYPE, TIMESTAMP, named, values_of
+from cloakwork.base.naming import TIME_TYPE, TIMESTAMP, named, values_of
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.limits import current_limits
 from cloakwork.log.table import keeps_spelling
@@ -18,8 +18,6 @@ VARIANT: Final = "variant"
 CASES: Final = "cases"
 UNIT: Final = "unit"
 INDEX: Final = "index"
-COLUMN: Final = "column:"
-"""Before the name of a column that was granted."""
 CASES_OF_UNIT: Final = "cases_of_unit"
 _ROW: Final = "row"
 _PLACE: Final = "place"
@@ -87,30 +85,12 @@ def _units_of_rows(pairs: pl.DataFrame) -> pl.DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class CaseRows:
-    """Each case by itself, with ``columns`` (names of a lineage): for a kernel alone.
-
-    A summary has one row a case: ``index`` (Int64, where it stands in the whole log), ``variant``
-    as in ``VariantCounts``, ``unit`` where one is named, and each column, of events in lists.
+    """Each case by itself, with ``columns`` (names of a lineage), and its ``unit`` where one is
+    named: for a kernel alone, and no table.
     """
 
     columns: tuple[str, ...]
     unit: str | None = None
-
-    def of(self, batch: EventLog) -> pl.DataFrame:
-        """The cases of one batch."""
-        labels = batch.activities
-        rows = {INDEX: pl.Series(batch.index_of_case), VARIANT: as_lists(labels, batch.offsets)}
-        if self.unit is not None:
-            rows[UNIT] = case_texts(batch, self.unit)
-        for name in self.columns:
-            values = granted_values(batch, name)
-            of_cases = name.startswith(CASE_PREFIX)
-            rows[COLUMN + name] = values if of_cases else as_lists(values, batch.offsets)
-        return pl.DataFrame(rows)
-
-    def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
-        """All rows, in the order of the whole log."""
-        return summaries.sort(INDEX)
 
 
 def granted_values(log: EventLog, name: str) -> pl.Series:

@@ -18,7 +18,7 @@ import numpy as np
 from cloakwork.base.arrays import Bools, Ints, Words
 from cloakwork.base.exact import drawn_scale, drawn_sigma, exact_rate, exact_scale
 from cloakwork.noise import sampler
-from cloakwork.noise.keyed import Stream
+from cloakwork.noise.keyed import Addresses, Stream
 
 KEY_LENGTH: Final = 32
 """Bytes of a stream's key."""
@@ -117,6 +117,25 @@ class _Keys:
     def __call__(self) -> bytes:
         named = f"cloakwork test stream {self.seed} {next(self._requests)}"
         return hashlib.sha256(named.encode()).digest()
+
+
+@dataclass(slots=True)
+class _WordsOfStream:
+    """Words at one address of a stream after another."""
+
+    stream: Stream
+    _used: int = 0
+
+    def __call__(self, size: int) -> Words:
+        blocks = -(-size // 2)
+        places = np.arange(self._used, self._used + blocks)
+        self._used += blocks
+        return np.column_stack(self.stream.words(Addresses.of_cases(places))).ravel()[:size]
+
+
+def source_of(stream: Stream) -> Noise:
+    """A source of its own, which draws the same values each time that it is made of ``stream``."""
+    return _Source(_WordsOfStream(stream), stream.private)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,9 @@ from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.naming import CASE_PREFIX
 from cloakwork.base.rules import ProcessRules
 from cloakwork.engines.base import Engine
-from cloakwork.engines.measured import ColumnsOfCases, ReleasedCases, measured_of
+from cloakwork.engines.measured import ColumnsOfCases, ReleasedCases, measured_log, measured_of
 from cloakwork.engines.noised import noise_on_times, noise_on_values
-from cloakwork.kernel import Answer, Books, Cases, Kernel, Measured
+from cloakwork.kernel import Answer, Books, Cases, Kernel, Measured, MeasuredBatches
 from cloakwork.kernel.books import composed
 from cloakwork.kernel.local import Randomising
 from cloakwork.kernel.perturb import OneTime, Perturbing
@@ -119,14 +119,22 @@ class GrantedStep:
 
     @property
     def aggregate(self) -> Aggregate | None:
-        """What is counted of each batch of the log; of one that asks a kernel, only what its
-        lineage names. Variants do where that is the control flow; else each case is by itself.
+        """What is counted of each batch of the log; None where nothing is, or each case is asked
+        about by itself.
         """
         match self.kind:
             case RewriteStep(summary=summary) if summary is not None:
                 return HeldAggregate(summary, self.source)
-            case RewriteStep() | NoiseOnTimesStep() | NoiseOnValuesStep():
-                return None
+            case MeasureStep() | EnrichStep():
+                asked = self.asked
+                return asked if isinstance(asked, VariantCounts) else None
+        return None
+
+    @property
+    def asked(self) -> VariantCounts | CaseRows:
+        """What a kernel answers from: only what the lineage names. Variants do where that is the
+        control flow; else each case is by itself.
+        """
         lineage = self.kind.lineage
         # Granted is what it measures; raw columns only where new cases are made of them, or the
         # control flow where it is taken as known.
@@ -152,8 +160,13 @@ class GrantedStep:
         log: LogHandle,
         engine: Engine,
         noise: Noise,
-    ) -> Measured | pl.DataFrame:
+    ) -> Measured | MeasuredBatches | pl.DataFrame:
         """What of ``log`` the step may go by: a summary, or what a kernel answers from."""
+        asks = isinstance(self.kind, MeasureStep | EnrichStep)
+        if asks and isinstance(rows := self.asked, CaseRows):
+            seen = measured_log(log, rows, noise)
+            # Only what adds columns is asked batch by batch.
+            return seen if isinstance(self.kind, EnrichStep) else seen.whole()
         return self.opened(engine.summarise(log, self.aggregate), noise)
 
     def opened(self, summary: pl.DataFrame, noise: Noise) -> Measured | pl.DataFrame:
@@ -163,7 +176,7 @@ class GrantedStep:
 
     def take(
         self,
-        seen: Measured | pl.DataFrame,
+        seen: Measured | MeasuredBatches | pl.DataFrame,
         noise: Noise,
         searches: SearchCache | None = None,
         released: LogHandle | None = None,
@@ -174,7 +187,7 @@ class GrantedStep:
         match self.kind, seen:
             case MeasureStep(), Measured():
                 return self._made_cases(seen, noise)
-            case EnrichStep(), Measured():
+            case EnrichStep(), Measured() | MeasuredBatches():
                 return self._enriched_cases(seen, noise, released)
             case RewriteStep(), pl.DataFrame():
                 return self._rewritten(
@@ -215,7 +228,7 @@ class GrantedStep:
 
     def enrich(
         self,
-        seen: Measured,
+        seen: Measured | MeasuredBatches,
         noise: Noise,
         cases: Cases,
     ) -> tuple[Enrichment, Kernel]:
@@ -238,7 +251,7 @@ class GrantedStep:
         ask: Callable[[Kernel], Found],
         returns: type[Found],
         what: str,
-        seen: Measured,
+        seen: Measured | MeasuredBatches,
         noise: Noise,
     ) -> tuple[Found, Kernel]:
         """What ``ask`` makes of a kernel's answers, and the kernel, closed: it says what these
@@ -292,7 +305,7 @@ class GrantedStep:
 
     def _enriched_cases(
         self,
-        seen: Measured,
+        seen: Measured | MeasuredBatches,
         noise: Noise,
         released: LogHandle | None,
     ) -> Outcome:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cloakwork.base.facts import RangeType
-from cloakwork.engines.measured import measured_of
+from cloakwork.engines.measured import measured_cases
 from cloakwork.kernel import Column
 from cloakwork.mechanisms.aggregates import CaseRows
 from cloakwork.mechanisms.attributes.domains import (
@@ -253,7 +253,7 @@ def codes_of(values, **declared):
     rows = [["a"] * (place + 1) for place in range(len(values))]
     log = log_of(rows)
     log = replace(log, cases=log.cases.with_columns(pl.Series(NAME, values)))
-    cases = measured_of(CaseRows((NAME,)).of(log), reproducible(1)).cases
+    cases = measured_cases(log, CaseRows((NAME,)), reproducible(1)).cases
     attribute = MeasuredAttribute(name=NAME, **declared)
     return attribute.codes(cases.columns[NAME])[np.argsort(cases.lengths)].tolist()
 

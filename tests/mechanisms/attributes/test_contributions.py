@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from cloakwork.base.lineage import TIMESTAMPS
-from cloakwork.engines.measured import measured_of
+from cloakwork.engines.measured import measured_cases
 from cloakwork.kernel import vectors_of
 from cloakwork.mechanisms.aggregates import CaseRows
 from cloakwork.mechanisms.attributes.contributions import (
@@ -43,7 +43,7 @@ def cases_of(rows):
         log, events=log.events.with_columns(role, code), cases=log.cases.with_columns(age)
     )
     names = tuple(sorted([TIMESTAMPS, *(each.name for each in LAYOUT.attributes)]))
-    return measured_of(CaseRows(names).of(log), reproducible(1)).cases
+    return measured_cases(log, CaseRows(names), reproducible(1)).cases
 
 
 def sums_of(cases, norm=16.0):

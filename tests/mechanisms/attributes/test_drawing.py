@@ -9,7 +9,7 @@ import pytest
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.base.naming import ACTIVITY, TIMESTAMP
-from cloakwork.engines.measured import measured_of
+from cloakwork.engines.measured import measured_cases
 from cloakwork.evaluation.one_mechanism import run_step
 from cloakwork.kernel import Cases, Randomness, vectors_of
 from cloakwork.kernel.cases import Column, Columns, NotGranted
@@ -344,7 +344,7 @@ def test_a_case_has_one_cell_in_each_table():
     attributes = tuple(MeasuredAttribute(name=name, domain=LETTERS) for name in ("x", "y"))
     every = class_table(attributes[0], np.ones(len(LETTERS)))
     classes = Classes(attributes, (every, every))
-    cases = measured_of(CaseRows(("x", "y")).of(log_with_structure(50)), reproducible(1)).cases
+    cases = measured_cases(log_with_structure(50), CaseRows(("x", "y")), reproducible(1)).cases
     pairs = [(0, 1), (1, 0), (0, 0)]
     found = vectors_of(cases, pairs_of(classes, pairs), SPREAD)
     squares = np.bincount(found.case, weights=found.value.astype(float) ** 2)

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from cloakwork.base.arrays import Floats
-from cloakwork.engines.measured import measured_of
+from cloakwork.engines.measured import measured_cases
 from cloakwork.kernel import Books, Cases, Gaussian, Kernel, NoisySums, vectors_of
 from cloakwork.kernel.kernel import Measured
 from cloakwork.kernel.vectors import Sums
@@ -45,7 +45,7 @@ def measured(rows: list[tuple[list[tuple[str, str | None]], int | None]]) -> Mea
     role = pl.Series("role", [role for events, _ in rows for _, role in events], pl.String)
     age = pl.Series("case:age", [age for _, age in rows], pl.Int64)
     log = replace(log, events=log.events.with_columns(role), cases=log.cases.with_columns(age))
-    return measured_of(CaseRows(("case:age", "role")).of(log), reproducible(1))
+    return measured_cases(log, CaseRows(("case:age", "role")), reproducible(1))
 
 
 ROWS = [

@@ -12,7 +12,7 @@ from cloakwork.base.costs import Composed, EpsilonDelta
 from cloakwork.base.facts import Facts, Unit
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.base.naming import ACTIVITY, values_of
-from cloakwork.engines.measured import measured_of, released_cases
+from cloakwork.engines.measured import measured_cases, released_cases
 from cloakwork.errors import PlanUnsound
 from cloakwork.evaluation.one_mechanism import run_step
 from cloakwork.guarantees import DifferentialPrivacy
@@ -133,7 +133,7 @@ def test_plans_of_many_attributes_are_quick():
 
 def kernel_for(log, params, event=None, mechanism=MECHANISM):
     noise = reproducible(1)
-    seen = measured_of(CaseRows(tuple(sorted(COLUMNS))).of(log), noise)
+    seen = measured_cases(log, CaseRows(tuple(sorted(COLUMNS))), noise)
     event = event or mechanism.step(params, FACTS).event
     return Kernel(seen, Books.of(event), noise, params.max_cases)
 
@@ -374,7 +374,7 @@ def log_with(drugs, wards=()):
 
 
 def seen(log):
-    return measured_of(CaseRows(tuple(sorted(FOUND))).of(log), reproducible(1))
+    return measured_cases(log, CaseRows(tuple(sorted(FOUND))), reproducible(1))
 
 
 def searching(mu=1.0, max_cases=1, delta=DELTA, facts=TO_FIND):
