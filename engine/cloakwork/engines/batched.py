@@ -43,7 +43,9 @@ from cloakwork.engines.batches import (
     collected,
     first_of_unit,
     generated_cases,
+    in_order,
     kept_cases,
+    parts_of,
 )
 from cloakwork.engines.executors import Executor, InThisProcess
 from cloakwork.engines.partition import partition
@@ -271,9 +273,6 @@ class BatchedEngine:
             number = batch.index_of_case.astype(np.uint64)
             return (np.where(alone, number, hashes) % np.uint64(places)).astype(np.int64)
 
-        def in_order(batch: EventLog) -> EventLog:
-            return batch.keep_cases(np.argsort(batch.index_of_case, kind="stable"))
-
         cuts = self._cut(log, place_of_case, places)
         read = cuts.reader()
         return self.store(
@@ -301,9 +300,10 @@ class BatchedEngine:
                 notes=batched.notes,
             )
         if isinstance(action, EnrichCases):
-            # In this process: the columns of all cases are not sent to others.
+            # In this process, part after part: answers are read here.
             path = new_paths(self.workspace)
-            files = [write_batch(action.apply(batch), path()) for batch in action.cases.batches()]
+            parts = self._parts_of(action.cases, action.size)
+            files = [write_batch(action.apply(part), path()) for part in parts]
             return self.stored(tuple(files), notes=batched.notes)
         if isinstance(action, MapCasesBySummary):
             action = action.mapping(self.summarise(log, action.aggregate))
@@ -320,6 +320,17 @@ class BatchedEngine:
             batched = self.by_unit(batched, action.unit, secrets.randbits(64))
         apply = action.apply
         return batched.changed_by(lambda batch: kept_cases(batch, apply(batch)))
+
+    def _parts_of(self, log: LogHandle, size: int) -> Iterator[EventLog]:
+        """As of ``parts_of``, of a log that may not fit into memory."""
+        last = max(log.each_batch(lambda _, batch: int(batch.index_of_case.max(initial=0))))
+        if last < size or not isinstance(log, BatchedLog):
+            yield from parts_of(log, size)
+            return
+        cuts = self._cut(log, lambda batch: batch.index_of_case // size, last // size + 1)
+        read = cuts.reader()
+        for place in np.flatnonzero(cuts.cases).tolist():
+            yield in_order(read(range(place, place + 1)))
 
     def choose_cases(self, log: LogHandle, change: Change) -> BatchedLog:
         """See ``Engine``."""

@@ -33,7 +33,17 @@ def first_of_unit(log: EventLog, unit: str | None) -> Ints:
 def collected(log: LogHandle) -> EventLog:
     """The batches of a log as one, its cases in their order: for logs that fit into memory."""
     batches = list(log.batches())
-    return batches[0] if len(batches) == 1 else _in_order(joined_batches(batches))
+    return batches[0] if len(batches) == 1 else in_order(joined_batches(batches))
+
+
+def parts_of(log: LogHandle, size: int) -> Iterator[EventLog]:
+    """The cases of a log that fits into memory, by their index, ``size`` of these a part."""
+    whole = collected(log)
+    part = whole.index_of_case // size
+    for place in np.unique(part) if len(part) else [0]:
+        yield replace(whole, case_index=whole.index_of_case).keep_cases(
+            np.flatnonzero(part == place)
+        )
 
 
 def kept_cases(before: EventLog, after: EventLog) -> EventLog:
@@ -41,10 +51,11 @@ def kept_cases(before: EventLog, after: EventLog) -> EventLog:
 
     Raises ``MechanismError`` where it no longer says which case is which.
     """
-    return _in_order(_with_case_index(before, after))
+    return in_order(_with_case_index(before, after))
 
 
-def _in_order(log: EventLog) -> EventLog:
+def in_order(log: EventLog) -> EventLog:
+    """The same cases in the order of their indexes."""
     index = log.index_of_case
     return log.keep_cases(np.argsort(index)) if (np.diff(index) < 0).any() else log
 

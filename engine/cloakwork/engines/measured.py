@@ -3,7 +3,8 @@ as rows again.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
@@ -15,10 +16,10 @@ from cloakwork.base.arrays import Floats, Ints, offsets_of
 from cloakwork.base.facts import RangeType
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.base.naming import CASE_PREFIX, TIME_TYPE, TIMESTAMP
-from cloakwork.engines.batches import collected
+from cloakwork.engines.batches import collected, in_order
 from cloakwork.kernel import Measured, MeasuredBatches, Owners
 from cloakwork.kernel.cases import Cases, Column, Columns
-from cloakwork.log.eventlog import EventLog, LogHandle
+from cloakwork.log.eventlog import EventLog, LogHandle, joined_batches
 from cloakwork.mechanisms.aggregates import (
     CASES,
     CASES_OF_UNIT,
@@ -30,7 +31,7 @@ from cloakwork.mechanisms.aggregates import (
     places_of,
 )
 from cloakwork.mechanisms.steps import ColumnValues, Enrichment, Listed, Numbers, Times
-from cloakwork.noise import Noise, source_of
+from cloakwork.noise import Noise, reproducible
 
 T = TypeVar("T")
 
@@ -41,12 +42,11 @@ def measured_log(log: LogHandle, rows: CaseRows, noise: Noise) -> Measured | Mea
     """
     if isinstance(log, EventLog):
         return measured_cases(log, rows, noise)
-    # As many draws as in memory, so that one seed draws the same noise there.
-    noise.permutation(1)
-    order = noise.stream()
+    # One draw for the order, as in memory: the noise that follows is the same there.
+    order = int(noise.uniform(np.array([1 << 62]))[0])
 
     def measured(place: int, batch: EventLog) -> Measured:
-        return measured_cases(batch, rows, source_of(order.part(f"batch {place}")))
+        return measured_cases(batch, rows, reproducible(order + place))
 
     def results(task: Callable[[Measured], T], *, here: bool) -> Iterator[T]:
         if here:
@@ -54,7 +54,7 @@ def measured_log(log: LogHandle, rows: CaseRows, noise: Noise) -> Measured | Mea
         return log.results(lambda *each: task(measured(*each)))
 
     def whole() -> Measured:
-        return measured_cases(collected(log), rows, source_of(order))
+        return measured_cases(collected(log), rows, reproducible(order))
 
     return MeasuredBatches(frozenset(rows.columns), results, whole)
 
@@ -100,43 +100,71 @@ def measured_of(summary: pl.DataFrame, noise: Noise) -> Measured:
     return Measured(_cases_of(shuffled[VARIANT]), counts, owners)
 
 
+_PART: Final = "part"
+_EVENTS: Final = "events"
+_FOLLOWERS: Final = "followers"
+
+
 @dataclass(frozen=True, slots=True)
-class ReleasedCases:
-    """Cases that were made of noisy answers, and ``index``, where each stands in the whole log:
-    int64, ascending.
+class ReleasedLog:
+    """Cases that were made of noisy answers, in parts by their index, ``size`` of these a part.
+
+    ``columns``: what of them is granted. ``labels``: their activities, ascending. ``parts``: the
+    parts that have cases, ascending by how many of their events follow another, and how many there
+    are; as columns ``part`` and ``cases``.
     """
 
-    cases: Cases
-    index: Ints
+    log: LogHandle
+    columns: tuple[str, ...]
+    size: int
+    labels: tuple[str, ...]
+    parts: pl.DataFrame
 
     @classmethod
-    def of(cls, log: LogHandle, columns: Iterable[str]) -> "ReleasedCases":
-        """Those of all batches, with those of ``columns`` that they have."""
+    def of(cls, log: LogHandle, columns: Iterable[str], size: int) -> "ReleasedLog":
+        """In one pass."""
+
+        def seen(_: int, batch: EventLog) -> tuple[list[str], pl.DataFrame]:
+            events = np.diff(batch.offsets)
+            columns = {
+                _PART: batch.index_of_case // size,
+                CASES: np.ones(len(events), np.int64),
+                _EVENTS: events,
+                _FOLLOWERS: np.maximum(events - 1, 0),
+            }
+            table = pl.DataFrame(columns).group_by(_PART).sum()
+            return batch.activities.unique().cast(pl.String).to_list(), table
+
+        found = log.each_batch(seen)
+        parts = pl.concat([table for _, table in found]).group_by(_PART).sum()
         granted = tuple(sorted(name for name in columns if name != CONTROL_FLOW))
-        # Categories take four bytes an event, and are the same in all batches.
-        labels = [pl.Series([], dtype=pl.Categorical)]
-        lengths = [np.zeros(0, np.int64)]
-        index = [np.zeros(0, np.int64)]
-        values: dict[str, list[pl.Series]] = {name: [] for name in granted}
-        for batch in log.batches():
-            labels.append(batch.activities.cast(pl.Categorical))
-            lengths.append(np.diff(batch.offsets))
-            index.append(batch.index_of_case)
-            for name in granted:
-                values[name].append(granted_values(batch, name))
-        offsets = np.cumsum(np.concatenate([[0], *lengths])).astype(np.int64)
-        cases = coded_cases(pl.concat(labels), offsets)
-        found = Columns((name, _column_of(pl.concat(values[name]))) for name in granted)
-        cases, places = replace(cases, columns=found), np.concatenate(index)
-        if not (np.diff(places) > 0).all():
-            order = np.argsort(places)
-            cases, places = cases.take(order), places[order]
-        return cls(cases, places)
+        labels = tuple(sorted(set[str]().union(*(labels for labels, _ in found))))
+        return cls(log, granted, size, labels, parts.sort(_FOLLOWERS, _EVENTS, _PART))
+
+    def fullest(self) -> EventLog:
+        """The part that tells most of all cases, by which questions are asked."""
+        if self.parts.height < 2:
+            return collected(self.log)
+        place = self.parts[_PART][-1]
+        of_part = self.log.each_batch(lambda _, batch: _cases_in(batch, self.size, place))
+        return in_order(joined_batches([batch for batch in of_part if batch.cases.height]))
+
+    def cases_of(self, part: EventLog) -> Cases:
+        """What is granted of a part."""
+        columns = Columns((name, _column_of(granted_values(part, name))) for name in self.columns)
+        cases = coded_cases(part.activities, part.offsets, self.labels)
+        worth = int(self.parts[CASES].sum()) / max(len(cases), 1)
+        return replace(cases, columns=columns, worth=worth)
+
+
+def _cases_in(batch: EventLog, size: int, place: int) -> EventLog:
+    return batch.keep_cases(np.flatnonzero(batch.index_of_case // size == place))
 
 
 def released_cases(log: LogHandle, columns: Iterable[str]) -> Cases:
     """Cases that were made of noisy answers, with those of ``columns`` that they have."""
-    return ReleasedCases.of(log, columns).cases
+    made = ReleasedLog.of(log, columns, sys.maxsize)
+    return made.cases_of(made.fullest())
 
 
 def _column_of(values: pl.Series) -> Column:
@@ -167,9 +195,15 @@ def _cases_of(variants: pl.Series) -> Cases:
     return coded_cases(variants.explode(empty_as_null=False), offsets)
 
 
-def coded_cases(labels: pl.Series, offsets: Ints) -> Cases:
-    """The labels of cases end to end, String or Categorical, as codes."""
-    alphabet = labels.unique().cast(pl.String).sort()
+def coded_cases(labels: pl.Series, offsets: Ints, known: Sequence[str] | None = None) -> Cases:
+    """The labels of cases end to end, String or Categorical, as codes: places in ``known``, or
+    among those that occur.
+    """
+    alphabet = (
+        labels.unique().cast(pl.String).sort()
+        if known is None
+        else pl.Series(known, dtype=pl.String)
+    )
     codes = labels.cast(pl.Enum(alphabet)).to_physical().to_numpy().astype(np.int64)
     return Cases(tuple(alphabet), codes, offsets)
 

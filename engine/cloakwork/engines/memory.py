@@ -6,12 +6,11 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from cloakwork.engines.base import Opened, shuffled, summary_of
-from cloakwork.engines.batches import collected, generated_cases, kept_cases
-from cloakwork.log.eventlog import Aggregate, EventLog, LogHandle
+from cloakwork.engines.batches import generated_cases, kept_cases, parts_of
+from cloakwork.log.eventlog import Aggregate, EventLog, LogHandle, joined_batches
 from cloakwork.mechanisms.steps import (
     EnrichCases,
     GenerateCases,
-    MapCases,
     MapCasesBySummary,
     Rewrite,
 )
@@ -45,7 +44,8 @@ class MemoryEngine:
         if isinstance(action, GenerateCases):
             return replace(generated_cases(action, 0, action.cases), case_index=None)
         if isinstance(action, EnrichCases):
-            return self.rewrite(collected(action.cases), MapCases(action.apply, together="case"))
+            found = [action.apply(part) for part in parts_of(action.cases, action.size)]
+            return joined_batches(found) if len(found) > 1 else found[0]
         if isinstance(action, MapCasesBySummary):
             action = action.mapping(self.summarise(log, action.aggregate))
         log = _indexed(log)

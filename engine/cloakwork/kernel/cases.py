@@ -7,7 +7,7 @@ returns for a case must follow from that case alone, and that it failed is told 
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from types import TracebackType
 from typing import Any, Final
@@ -84,12 +84,14 @@ class Cases:
     - ``codes``: int64, shape (events,): the place of each event's label in ``alphabet``.
     - ``offsets``: int64, shape (cases + 1,): case i has the events ``offsets[i]:offsets[i + 1]``.
     - ``columns``: what else the step was granted.
+    - ``worth``: where these are a part of released cases, so many does each of them stand for.
     """
 
     alphabet: tuple[str, ...]
     codes: Ints
     offsets: Ints
     columns: Columns = field(default_factory=Columns)
+    worth: float = 1.0
 
     def __post_init__(self) -> None:
         for array in (self.codes, self.offsets):
@@ -184,12 +186,7 @@ class Cases:
         codes = self.coded(labels)
         known = codes >= 0
         if known.all():
-            return Cases(
-                tuple(labels),
-                codes,
-                self.offsets,
-                self.columns,
-            )
+            return replace(self, alphabet=tuple(labels), codes=codes)
         lengths = np.bincount(self.case_of[known], minlength=len(self))
         offsets = offsets_of(lengths)
         return Cases(
@@ -197,6 +194,7 @@ class Cases:
             codes[known],
             offsets,
             self.columns.at(known),
+            self.worth,
         )
 
     def take(self, rows: Ints) -> "Cases":

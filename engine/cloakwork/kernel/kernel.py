@@ -207,7 +207,7 @@ class Randomness:
         return self.source.laplace_values(scale, size)
 
 
-AT_ONCE: Final = 1 << 16
+AT_ONCE: Final = 1 << 14
 """Cases in a batch, where each case is by itself."""
 
 
@@ -569,13 +569,16 @@ class Kernel:
         self.__books.record(repeated(descent.times, descent.event(size, cases_moved)))
         # Where everybody is in every sample, it does not matter whose cases there are, and the log
         # may lie in batches.
-        is_sampled = descent.rate < 1 or not self.__is_ours
-        measured = self.__measured.whole() if is_sampled else self.__measured
+        measured, owners = self.__measured, None
+        if descent.rate < 1 or not self.__is_ours:
+            measured = measured.whole()
+        if descent.rate < 1:
+            owners = self.__owners(measured.whole())
         for step in range(descent.times):
             if isinstance(measured, Measured):
                 counts = measured.counts
-                if descent.rate < 1:
-                    counts = self.__sample(measured, self.__owners(measured), descent.rate)
+                if owners is not None:
+                    counts = self.__sample(measured, owners, descent.rate)
                 drawn = np.flatnonzero(counts)
                 cases = measured.cases.take(drawn)
                 # Every step would take twice as long: the first, second, fourth, eighth ... do.

@@ -2,6 +2,7 @@
 given ones, range by range, so that what takes memory is the variants.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -9,7 +10,7 @@ from itertools import chain
 import numpy as np
 import polars as pl
 
-from cloakwork.base.arrays import Ints, Ints32, offsets_of, owners_of, ranges_of
+from cloakwork.base.arrays import Ints, Ints32, offsets_of, ranges_of
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, EventLog
 
 
@@ -104,13 +105,15 @@ class CasesOfVariants:
 
     ``labels``: String, the variants end to end; variant v is ``offsets[v]:offsets[v + 1]`` (int64,
     shape (variants + 1,)). ``cases_before`` and ``events_before``: int64, shape (variants + 1,);
-    how many cases, and events, those before each variant have, and last all of them.
+    how many cases, and events, those before each variant have, and last all of them. ``stride``:
+    from one case to the next, so many places on in that order, and from its end on at its begin.
     """
 
     labels: pl.Series
     offsets: Ints
     cases_before: Ints
     events_before: Ints
+    stride: int = 1
 
     @classmethod
     def of(cls, variants: Sequence[tuple[str, ...]], cases: Ints) -> "CasesOfVariants":
@@ -136,7 +139,9 @@ class CasesOfVariants:
         return int(self.events_before[-1])
 
     def events_until(self, case: int) -> int:
-        """How many events the first ``case`` cases have."""
+        """How many events the first ``case`` cases have; about, where they are spread."""
+        if self.stride > 1:
+            return self.event_count * case // self.case_count
         variant = int(np.searchsorted(self.cases_before, case, side="right")) - 1
         # Behind all cases, it is the last variant that counts.
         variant = min(variant, len(self.cases_before) - 2)
@@ -151,12 +156,21 @@ class CasesOfVariants:
         """
         return offsets_of(np.repeat(np.diff(self.offsets), np.diff(self.cases_before)))
 
+    def spread(self) -> "CasesOfVariants":
+        """The same cases, such that those of any range are about as all are: a stride near the
+        golden section leaves no variant out for long (Knuth 1998, 6.4, theorem S).
+        """
+        stride = int(self.case_count * (math.sqrt(5) - 1) / 2)
+        while math.gcd(stride, self.case_count) > 1:
+            stride += 1
+        return replace(self, stride=max(stride, 1))
+
     def made(self, first: int, behind: int) -> EventLog:
         """The cases from ``first`` on, before ``behind``, without times or attributes; their ids
         are their numbers.
         """
-        bounds = np.clip(self.cases_before, first, behind)
-        variant = owners_of(np.diff(bounds))
+        place = np.arange(first, behind) * self.stride % max(self.case_count, 1)
+        variant = np.searchsorted(self.cases_before, place, side="right") - 1
         lengths = np.diff(self.offsets)[variant]
         offsets = offsets_of(lengths)
         rows = ranges_of(self.offsets[variant], lengths)

@@ -31,7 +31,7 @@ from cloakwork.base.costs import FREE, Currency, PrivacyEvent, charges_anything
 from cloakwork.base.facts import RangeType
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.base.rules import ProcessRules
-from cloakwork.kernel import Kernel, Perturbation
+from cloakwork.kernel import Kernel, Perturbation, Randomness
 from cloakwork.kernel.cases import Cases
 from cloakwork.kernel.local import Randomisation
 from cloakwork.kernel.perturb import StartsAndGaps, addresses_of
@@ -96,10 +96,14 @@ ColumnValues = Mapping[str, Listed | Numbers | Times]
 class Enrichment:
     """What a mechanism made of noisy answers for cases: columns by their names in a lineage, with a
     value for each event, or for each case where the name begins with ``case:``.
+
+    ``of_part``: where there are more cases than those that it was made for, the columns of some
+    others, by the same answers.
     """
 
     columns: ColumnValues
     internal: Mapping[str, JsonValue] = field(default_factory=dict)
+    of_part: Callable[[Cases, Randomness], ColumnValues] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,11 +262,12 @@ class GenerateCases:
 class EnrichCases:
     """Give columns to ``cases`` that a step before made, whatever log it was measured on.
 
-    ``apply`` adds the columns of a batch of them. It holds those of all cases, so that an engine
-    calls it in its own process, rather than send it to others.
+    ``apply`` adds the columns of a part of them: of ``size`` cases, by their index, all in one
+    batch. It reads answers, so that an engine calls it in its own process, part after part.
     """
 
     cases: LogHandle
+    size: int
     apply: Callable[[EventLog], EventLog]
 
 
@@ -367,6 +372,10 @@ class MeasureStep:
             )
 
 
+CASES_OF_A_PART: Final = 1 << 15
+"""Released cases whose columns are made at a time."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnrichStep:
     """A step that gives values to cases that were made without them, and never sees the log from
@@ -374,12 +383,14 @@ class EnrichStep:
 
     ``enrich`` asks the kernel about that log, and makes of its answers the columns of the cases,
     which it is handed as far as ``lineage`` reads them. They were made of noisy answers too, so
-    that a question may follow from them.
+    that a question may follow from them. ``in_parts``: of more cases than ``CASES_OF_A_PART`` it is
+    handed so many, and says what gives columns to the others (``Enrichment.of_part``).
     """
 
     lineage: Lineage
     event: PrivacyEvent
     enrich: Callable[[Kernel, Cases], Enrichment]
+    in_parts: bool = False
     currency: Currency = field(default="unit", init=False)
 
     def __post_init__(self) -> None:

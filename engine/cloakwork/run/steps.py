@@ -4,6 +4,7 @@ Whatever a mechanism returns is held to what its step declares, whoever brings t
 it raises is told as its package's, where that is not Cloakwork.
 """
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -21,9 +22,9 @@ from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.naming import CASE_PREFIX
 from cloakwork.base.rules import ProcessRules
 from cloakwork.engines.base import Engine
-from cloakwork.engines.measured import ColumnsOfCases, ReleasedCases, measured_log, measured_of
+from cloakwork.engines.measured import ColumnsOfCases, ReleasedLog, measured_log, measured_of
 from cloakwork.engines.noised import noise_on_times, noise_on_values
-from cloakwork.kernel import Answer, Books, Cases, Kernel, Measured, MeasuredBatches
+from cloakwork.kernel import Answer, Books, Cases, Kernel, Measured, MeasuredBatches, Randomness
 from cloakwork.kernel.books import composed
 from cloakwork.kernel.local import Randomising
 from cloakwork.kernel.perturb import OneTime, Perturbing
@@ -33,6 +34,7 @@ from cloakwork.mechanisms.aggregates import CaseRows, VariantCounts
 from cloakwork.mechanisms.base import Mechanism
 from cloakwork.mechanisms.registry import Package
 from cloakwork.mechanisms.steps import (
+    CASES_OF_A_PART,
     ColumnValues,
     Completion,
     Decision,
@@ -51,7 +53,7 @@ from cloakwork.mechanisms.steps import (
     RewriteStep,
     StepKind,
 )
-from cloakwork.noise import Noise
+from cloakwork.noise import Noise, source_of
 from cloakwork.run.search_cache import SearchCache, decide_with_cache
 
 Found = TypeVar("Found")
@@ -63,13 +65,18 @@ _COLUMN_OF: Final = {ACTIVITY: CONTROL_FLOW, TIMESTAMP: TIMESTAMPS}
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What a step does to the log, figures for the internal report, and what it really measured:
-    None where it measures nothing. ``answers``: those of the kernel that it asked.
+    None where it measures nothing. ``asked``: the kernel that it asked.
     """
 
     rewrite: Rewrite
     internal: Mapping[str, JsonValue] = field(default_factory=dict)
     recorded: PrivacyEvent | None = None
-    answers: tuple[Answer, ...] = ()
+    asked: Kernel | None = None
+
+    @property
+    def answers(self) -> tuple[Answer, ...]:
+        """The kernel's: more of them are read while the rewrite is carried out."""
+        return () if self.asked is None else self.asked.answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,12 +288,15 @@ class GrantedStep:
             **found.internal,
         }
         cases = CasesOfVariants.of(found.variants, found.cases)
+        # Parts of many cases are each to be like all of them.
+        if cases.case_count > CASES_OF_A_PART and not found.columns:
+            cases = cases.spread()
         make = self._making(cases, found.columns)
         return Outcome(
             GenerateCases(cases.case_count, make, cases.events_until),
             figures,
             kernel.recorded,
-            kernel.answers,
+            kernel,
         )
 
     def _making(
@@ -311,16 +321,33 @@ class GrantedStep:
     ) -> Outcome:
         if released is None:
             raise PlanUnsound(f"{self.name} adds columns to cases, and none were made before it")
-        made = ReleasedCases.of(released, self.kind.lineage.reads - {METADATA})
-        found, kernel = self.enrich(seen, noise, made.cases)
-        self._require_columns(found.columns)
-        columns = self._columns_of_cases(found.columns, made.index, made.cases.offsets)
+        in_parts = isinstance(self.kind, EnrichStep) and self.kind.in_parts
+        size = CASES_OF_A_PART if in_parts else sys.maxsize
+        made = ReleasedLog.of(released, self.kind.lineage.reads - {METADATA}, size)
+        asked = made.fullest()
+        found, kernel = self.enrich(seen, noise, made.cases_of(asked))
+        first = self._added(found.columns, asked)
+        place = int(asked.index_of_case.max(initial=0)) // size
+        stream = noise.stream() if made.parts.height > 1 else None
+
+        def added(part: EventLog) -> EventLog:
+            of = int(part.index_of_case.max(initial=0)) // size
+            if of == place or found.of_part is None or stream is None:
+                return first.added(part)
+            # Drawn by the part's own key: the same again, whatever is drawn before.
+            randomness = Randomness(source_of(stream.part(f"part {of}")))
+            return self._added(found.of_part(made.cases_of(part), randomness), part).added(part)
+
         return Outcome(
-            EnrichCases(released, columns.added),
+            EnrichCases(released, size, added),
             dict(found.internal),
             kernel.recorded,
-            kernel.answers,
+            kernel,
         )
+
+    def _added(self, columns: ColumnValues, part: EventLog) -> ColumnsOfCases:
+        self._require_columns(columns)
+        return self._columns_of_cases(columns, part.index_of_case, part.offsets)
 
     def _columns_of_cases(
         self,

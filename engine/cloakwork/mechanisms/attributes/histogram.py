@@ -18,7 +18,7 @@ from typing import Annotated, ClassVar, Final
 import numpy as np
 from pydantic import BaseModel, Field, JsonValue, ValidationError, model_validator
 
-from cloakwork.base.arrays import Floats, place_in_run
+from cloakwork.base.arrays import Floats, Ints, place_in_run
 from cloakwork.base.costs import Composed, PrivacyEvent, gaussian_moves
 from cloakwork.base.facts import Facts, FoundType
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
@@ -72,7 +72,7 @@ from cloakwork.mechanisms.base import (
     Refusal,
     Theorem,
 )
-from cloakwork.mechanisms.steps import Enrichment, EnrichStep, Listed, Numbers, Times
+from cloakwork.mechanisms.steps import ColumnValues, Enrichment, EnrichStep, Listed, Numbers, Times
 
 MOST_OF_A_CASE: Final = 8
 """Different values of an attribute that a case counts for."""
@@ -481,6 +481,7 @@ class AttributesHistogram(MeetsNoGoal[AttributesHistogramParams]):
             ),
             event=answers_event(params),
             enrich=partial(self.enrich, params),
+            in_parts=True,
         )
 
     def enrich(
@@ -519,12 +520,11 @@ class AttributesHistogram(MeetsNoGoal[AttributesHistogramParams]):
         )
         # Each attribute by itself; then those exchange values that belong together.
         drawn = []
-        kept = []
+        found = []
         for attribute, (counted, shares) in zip(attributes, values, strict=True):
-            group = np.zeros(len(cases), np.int64) if attribute.is_of_cases else cases.codes
-            drawn.append(draw_values(shares, group, randomness))
-            kept.append(counted.kept)
-        edges = []
+            drawn.append(draw_values(shares, _groups(attribute, cases), randomness))
+            found.append((counted.kept, shares))
+        classes, edges = None, list[Edge]()
         if spare is not None and pairs:
             # Classes go by how often each value was drawn.
             by_class = []
@@ -534,29 +534,36 @@ class AttributesHistogram(MeetsNoGoal[AttributesHistogramParams]):
                 by_class.append(class_table(attribute, times))
             classes = Classes(attributes, tuple(by_class), beside)
             edges = _find_forest(spare, kernel, classes)
-            drawn = with_pairs(
-                drawn,
-                edges,
-                classes,
-                cases,
-                randomness,
-            )
-        # Last, values within cases: the first one of a case stays, so pairs are not undone.
-        columns: dict[str, Listed | Numbers | Times] = {}
-        for place, attribute in enumerate(attributes):
-            rows = drawn[place]
-            if not attribute.is_of_cases:
-                rows = _kept_within_cases(
-                    rows,
-                    kept[place],
-                    tables.transitions(place),
-                    cases,
-                    randomness,
-                )
-            # A copied value takes the chance of its origin, so that the same number comes out.
-            chance = randomness.uniform(np.full(len(rows.codes), UNIT))
-            columns[attribute.name] = attribute.released(rows.codes, chance[rows.origin])
-        return Enrichment(columns, {"norm of a case": norm, "pairs of attributes": len(edges)})
+
+        def finished(drawn: list[Drawn], cases: Cases, randomness: Randomness) -> ColumnValues:
+            if classes is not None:
+                drawn = with_pairs(drawn, edges, classes, cases, randomness)
+            # Last, values within cases: the first one of a case stays, so pairs are not undone.
+            columns: dict[str, Listed | Numbers | Times] = {}
+            for place, attribute in enumerate(attributes):
+                rows = drawn[place]
+                if not attribute.is_of_cases:
+                    kept, followed = found[place][0], tables.transitions(place)
+                    rows = _kept_within_cases(rows, kept, followed, cases, randomness)
+                # A copied value takes the chance of its origin, so that the same number comes out.
+                chance = randomness.uniform(np.full(len(rows.codes), UNIT))
+                columns[attribute.name] = attribute.released(rows.codes, chance[rows.origin])
+            return columns
+
+        def of_part(part: Cases, randomness: Randomness) -> ColumnValues:
+            drawn = [
+                draw_values(shares, _groups(attribute, part), randomness)
+                for attribute, (_, shares) in zip(attributes, found, strict=True)
+            ]
+            return finished(drawn, part, randomness)
+
+        figures: dict[str, JsonValue] = {"norm of a case": norm, "pairs of attributes": len(edges)}
+        return Enrichment(finished(drawn, cases, randomness), figures, of_part)
+
+
+def _groups(attribute: MeasuredAttribute, cases: Cases) -> Ints:
+    """By what values are drawn: the activity of each event; nothing, of an attribute of cases."""
+    return np.zeros(len(cases), np.int64) if attribute.is_of_cases else cases.codes
 
 
 def _why(params: AttributesHistogramParams) -> str:

@@ -307,7 +307,7 @@ class NoisyTables:
         label, share = spread_over_events(released, self.layout.labels)
         known = label >= 0
         counts = np.bincount(label[known], share[known], minlength=len(self.layout.labels))
-        real = np.append(counts, len(released))
+        real = np.append(counts, len(released)) * released.worth
         noisy, sigma = self.masses()
         # The noisy counts along the real ones (least squares).
         length = float(np.sqrt(real @ real))

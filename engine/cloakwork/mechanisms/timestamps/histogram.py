@@ -2,9 +2,10 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import ClassVar, Final, Generic, TypeVar
+from itertools import product
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import numpy as np
 from pydantic import JsonValue
@@ -12,7 +13,7 @@ from pydantic import JsonValue
 from cloakwork.base.arrays import Floats, Ints, shares_in_rows
 from cloakwork.base.facts import Facts, Window
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
-from cloakwork.kernel import Cases, Gaussian, Kernel, Query, Table
+from cloakwork.kernel import Cases, Gaussian, Kernel, Query, Randomness, Table
 from cloakwork.kernel.perturb import Grid
 from cloakwork.mechanisms.base import (
     MeetsNoGoal,
@@ -23,7 +24,7 @@ from cloakwork.mechanisms.base import (
     Refusal,
     Theorem,
 )
-from cloakwork.mechanisms.steps import Enrichment, EnrichStep, Times
+from cloakwork.mechanisms.steps import ColumnValues, Enrichment, EnrichStep, Times
 from cloakwork.mechanisms.timestamps.bins import Clock, LogBins
 from cloakwork.mechanisms.timestamps.completion import READABLE
 from cloakwork.mechanisms.timestamps.drawing import (
@@ -36,7 +37,7 @@ from cloakwork.mechanisms.timestamps.drawing import (
     start_steps,
     sums_in_cases,
 )
-from cloakwork.mechanisms.timestamps.hours import at_usual_hours, usual_week
+from cloakwork.mechanisms.timestamps.hours import TURNS_OF_A_PART, at_usual_hours, usual_week
 from cloakwork.mechanisms.timestamps.tables import (
     CLASSES,
     CLIPS,
@@ -56,6 +57,7 @@ from cloakwork.mechanisms.timestamps.tables import (
 )
 
 P = TypeVar("P", bound=TimesParams)
+Found = TypeVar("Found")
 
 BINS: Final = 16
 """Of a log scale, where there are ``CASES`` cases to a sigma; their number grows with the third
@@ -113,13 +115,17 @@ class ModelledTimes:
     """Measures the tables, and draws times from them.
 
     ``cases``: those that times are drawn for, in the same activities as those that ``kernel``
-    asks. ``window``: in which cases start.
+    asks, or a part of them (``Cases.worth``). ``window``: in which cases start. ``known``: what was
+    asked before for another part, and what follows from that. ``randomness``: the part's; None: the
+    kernel's.
     """
 
     params: HistogramParams
     kernel: Kernel
     cases: Cases
     window: Window
+    known: dict[str, Any] = field(default_factory=dict, kw_only=True)
+    randomness: Randomness | None = field(default=None, kw_only=True)
 
     @property
     def clock(self) -> Clock:
@@ -129,7 +135,7 @@ class ModelledTimes:
     @property
     def draws(self) -> ManyDraws:
         """Randomness that hides nothing."""
-        return ManyDraws(self.kernel.randomness)
+        return ManyDraws(self.randomness or self.kernel.randomness)
 
     @property
     def rows(self) -> Ints:
@@ -157,6 +163,13 @@ class ModelledTimes:
         window = self.clock.grid.steps_in(self.window.end - self.window.start)
         return max(self.longest, window)
 
+    def once(self, name: str, find: Callable[[], Found]) -> Found:
+        """What ``find`` found for the first of several parts: the same for all of them."""
+        if name not in self.known:
+            self.known[name] = find()
+        found: Found = self.known[name]
+        return found
+
     def draw_steps(self) -> Ints:
         """A time for each event, in steps of the grid."""
         if self.params.is_window_declared:
@@ -175,7 +188,7 @@ class ModelledTimes:
         drawn, pair = self._draw_gaps()
         gaps = self._meet_totals(drawn, pair)
         starts = self._draw_starts()
-        hours = self._usual_hours(starts, gaps)
+        hours = self.once("usual hours", lambda: self._usual_hours(starts, gaps))
         lengths = self.cases.lengths[self.rows]
         return self._as_declared(
             at_usual_hours(
@@ -185,6 +198,7 @@ class ModelledTimes:
                 hours,
                 self.clock,
                 self.draws,
+                None if self.cases.worth == 1 else TURNS_OF_A_PART,
             )
         )
 
@@ -211,7 +225,8 @@ class ModelledTimes:
         """Noisy weights of cases at ``codes``; ``spell``: what these stand for."""
         noise = Gaussian(self.params.sigmas[name])
         table = Table(f"times: {name}", spell)
-        sums = self.kernel.sum(query, noise, CLIPS[name], table=table)
+        # Asked once: other parts read more of the same answer.
+        sums = self.once(name, lambda: self.kernel.sum(query, noise, CLIPS[name], table=table))
         return sums.at(codes) / UNIT_NORM
 
     def _spelled(
@@ -235,8 +250,11 @@ class ModelledTimes:
 
     def _bins(self, name: TableName, longest: int) -> LogBins:
         """As many as the number of released cases and the noise allow."""
-        number = BINS * np.cbrt(len(self.rows) / self._sigma(name) / CASES)
-        return LogBins.up_to(longest, int(np.clip(number, FEWEST, MOST)))
+        cases = len(self.rows) * self.cases.worth
+        number = BINS * np.cbrt(cases / self._sigma(name) / CASES)
+        return self.once(
+            f"bins of {name}", lambda: LogBins.up_to(longest, int(np.clip(number, FEWEST, MOST)))
+        )
 
     def _draw_gaps(self) -> tuple[Ints, Ints]:
         """The gap before each of the ``followers``, and its pair."""
@@ -246,20 +264,21 @@ class ModelledTimes:
         pairs, row = pairs_of(self.cases)
         # Each table is expected to be as the coarser one before it.
         of_all = self._all_gaps(bins)
-        by_target = np.broadcast_to(np.arange(labels), (labels, labels))
+        every = np.arange(labels)
         of_target = self._gap_table(
             "gaps-by-activity",
             bins,
-            by_target,
+            np.broadcast_to(every, (labels, labels)),
+            every,
             target,
             np.repeat(of_all, labels, axis=0),
         )
-        by_pair = np.full(labels * labels, -1)
-        by_pair[pairs] = np.arange(len(pairs))
+        # Keys are those of all pairs: another part may have others.
         of_pair = self._gap_table(
             "gaps-by-pair",
             bins,
-            by_pair.reshape(labels, labels),
+            np.arange(labels * labels).reshape(labels, labels),
+            pairs,
             row,
             of_target[pairs % labels],
         )
@@ -272,7 +291,7 @@ class ModelledTimes:
         noisy = self._ask("gaps", query, codes, self._spelled([()], bins))
         # What the released cases weigh there, as a case of the log would.
         _, size = np.unique(self.cases.case_of[self.followers], return_counts=True)
-        weight = size / np.sqrt(size)
+        weight = size / np.sqrt(size) * self.cases.worth
         mass = np.bincount(np.zeros_like(size), weights=weight, minlength=1).astype(np.float64)
         # Far beyond the gaps that stand out, noise alone would make some, each longer than a case.
         sigma = self._sigma("gaps")
@@ -293,23 +312,25 @@ class ModelledTimes:
         name: TableName,
         bins: LogBins,
         row_of: Ints,
+        asked: Ints,
         group: Ints,
         expected: Floats,
     ) -> Floats:
-        """The distribution of gaps of each group; ``group``: that of each of the ``followers``."""
+        """The distribution of gaps of each of the groups ``asked``; ``group``: which of them each
+        of the ``followers`` has.
+        """
         groups = len(expected)
         labels = self.cases.alphabet
         names: list[tuple[JsonValue, ...]] = [(label,) for label in labels]
         if name == "gaps-by-pair":
-            pairs, _ = pairs_of(self.cases)
-            names = [(labels[pair // len(labels)], labels[pair % len(labels)]) for pair in pairs]
-        codes = np.arange(groups * len(bins)).reshape(groups, len(bins))
+            names = list(product(labels, repeat=2))
+        codes = asked[:, None] * len(bins) + np.arange(len(bins))
         query = gaps_in(self.clock, bins, row_of)
         noisy = self._ask(name, query, codes, self._spelled(names, bins))
         # What the released cases weigh in each group, as a case of the log would.
         once = np.unique(self.cases.case_of[self.followers] * groups + group)
         case, of = np.divmod(once, groups)
-        weight = 1 / np.sqrt(np.bincount(case)[case])
+        weight = self.cases.worth / np.sqrt(np.bincount(case)[case])
         mass = np.bincount(of, weights=weight, minlength=groups).astype(np.float64)
         return distributions(
             noisy,
@@ -370,6 +391,7 @@ class ModelledTimes:
         before.
         """
         sigma = self._sigma("totals")
+        weight = _THIRD * self.cases.worth
         # Far beyond the durations that stand out, noise alone would make some.
         all_bins = tables[0].shape[1]
         bins = self._reached(tables[0][0], sigma)
@@ -382,7 +404,7 @@ class ModelledTimes:
             expected: Floats,
         ) -> Floats:
             """Distributions of which ``expected`` is, up to a factor, expected."""
-            mass = np.asarray(np.bincount(row) * _THIRD, np.float64)
+            mass = np.asarray(np.bincount(row) * weight, np.float64)
             usual = shares_in_rows(expected)
             return distributions(
                 noisy,
@@ -406,7 +428,7 @@ class ModelledTimes:
             right = shape[above].mean(axis=0) / seen
             sums = (own + ALIKE * seen) * right
             sums /= sums.sum(axis=1, keepdims=True)
-            noise = HIDDEN * sigma / (np.bincount(row) * _THIRD)
+            noise = HIDDEN * sigma / (np.bincount(row) * weight)
             hidden = (noise / (1 + noise))[:, None]
             shape = shrunk(noisy, row, hidden * sums + (1 - hidden) * shape[parent])
         return np.pad(shape, [(0, 0), (0, all_bins - bins)])
@@ -417,7 +439,7 @@ class ModelledTimes:
         sigma = self._sigma("starts")
         table = StartTable.within(self.clock, self.window, PERIODS)
         noisy = self._ask("starts", table.query, np.arange(table.cells))
-        mass = np.array([size * _THIRD])
+        mass = np.array([size * _THIRD * self.cases.worth])
         trend, weekdays, hours = (
             distributions(cells[None, :], sigma, mass)[0]
             for cells in np.split(noisy, [table.periods, table.periods + 7])
@@ -453,7 +475,8 @@ class ModelledTimes:
         cell, times = np.unique(case * cells + week_codes(clock, steps), return_counts=True)
         weighed = (times * parts[cell % cells]) ** 2
         norms = np.sqrt(np.append(1.0, np.bincount(cell // cells, weighed)))
-        norm = float(np.quantile(norms, min(len(lengths) / sigma / MANY, 1.0) / 2))
+        many = min(len(lengths) * self.cases.worth / sigma / MANY, 1.0)
+        norm = float(np.quantile(norms, many / 2))
         noisy = self._ask("hours", hours_of(clock, max(1, int(UNIT_NORM / norm))), np.arange(cells))
         days, hours, slots = np.split(noisy / parts, np.cumsum(sizes)[:-1])
         return usual_week(days, hours, slots, sigma / np.array(WEEK_PARTS))
@@ -517,6 +540,7 @@ class GivesTimes(MeetsNoGoal[P], Generic[P]):
             ),
             event=params.event(),
             enrich=partial(self.enrich, params),
+            in_parts=True,
         )
 
     def enrich(
@@ -525,13 +549,25 @@ class GivesTimes(MeetsNoGoal[P], Generic[P]):
         kernel: Kernel,
         cases: Cases,
     ) -> Enrichment:
-        """Measure, and draw a time for each event of ``cases``."""
+        """Measure, and draw a time for each event of ``cases``; of other parts, by what was then
+        answered.
+        """
         if not len(cases.codes):
             return Enrichment({TIMESTAMPS: Times(np.zeros(0, np.int64))})
         # Sorted: labels in another order would be other codes.
         labels = tuple(sorted(cases.alphabet))
         model = self.model(params, kernel.narrowed(labels), cases.within(labels))
-        return Enrichment({TIMESTAMPS: Times(model.clock.grid.microseconds(model.draw_steps()))})
+
+        def of_part(part: Cases, randomness: Randomness) -> ColumnValues:
+            return _times(replace(model, cases=part.within(labels), randomness=randomness))
+
+        return Enrichment(_times(model), of_part=of_part)
+
+
+def _times(model: ModelledTimes) -> ColumnValues:
+    if not len(model.cases.codes):
+        return {TIMESTAMPS: Times(np.zeros(0, np.int64))}
+    return {TIMESTAMPS: Times(model.clock.grid.microseconds(model.draw_steps()))}
 
 
 class TimestampHistogram(GivesTimes[HistogramParams]):

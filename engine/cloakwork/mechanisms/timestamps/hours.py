@@ -12,6 +12,9 @@ from cloakwork.mechanisms.timestamps.drawing import ManyDraws, sums_in_cases
 TURNS: Final = 450
 """Of the search, at most; in every third one cases change starts."""
 
+TURNS_OF_A_PART: Final = 60
+"""The same where cases come in parts, of which there may be thousands."""
+
 NEAR: Final = 0.002
 """The search ends where no more of the events than this lie in other slots than they should."""
 
@@ -97,6 +100,7 @@ def at_usual_hours(
     weights: Floats,
     clock: Clock,
     draws: ManyDraws,
+    turns: int | None = None,
 ) -> Ints:
     """The times of all events, case by case, about as ``weights`` of the slots of a week say:
     int64, steps of the grid.
@@ -135,7 +139,7 @@ def at_usual_hours(
     ends = reached[offsets[1:] - 1]
     # What is off counts the more, the less is intended.
     worth = 1 / (intended + ALIKE * len(case) / clock.slots)
-    for turn in range(TURNS):
+    for turn in range(TURNS if turns is None else turns):
         excess = np.bincount(slot, minlength=clock.slots) - intended
         if np.abs(excess).sum() <= 2 * NEAR * len(case):
             break

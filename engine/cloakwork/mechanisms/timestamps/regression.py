@@ -596,7 +596,7 @@ class GapRegression(BinRegression):
         """
         pairs, row = pairs_of(released)
         # Each gap as its case's gradient weighs it.
-        weight = 1 / np.sqrt(np.maximum(released.lengths - 1, 1))
+        weight = released.worth / np.sqrt(np.maximum(released.lengths - 1, 1))
         case = released.case_of[np.flatnonzero(released.place)]
         mass = np.bincount(row, weights=weight[case])
         return fitted(
@@ -720,11 +720,13 @@ class DurationRegression(BinRegression):
         sums: GradientSums,
         kernel: Kernel,
         released: Floats,
+        worth: float = 1.0,
     ) -> Floats:
         """The weights, by all ``sums``; ``released``: the inputs of released cases, which are about
-        as many, and like those of the log.
+        as many (each ``worth`` so many), and like those of the log.
         """
-        inputs, mass = np.unique(released, axis=0, return_counts=True)
+        inputs, times = np.unique(released, axis=0, return_counts=True)
+        mass = np.asarray(times * worth, np.float64)
         return fitted(
             self,
             kernel,
@@ -776,8 +778,12 @@ class RegressedTimes(ModelledTimes):
         of_all = self._all_gaps(bins)[0]
         if not len(row):
             return row, row
-        model = GapRegression.expecting(self.clock, bins, self.cases, of_all)
-        weights = model.trained(self.regression.gaps, self.kernel, self.cases)
+
+        def trained() -> tuple[GapRegression, Floats]:
+            model = GapRegression.expecting(self.clock, bins, self.cases, of_all)
+            return model, model.trained(self.regression.gaps, self.kernel, self.cases)
+
+        model, weights = self.once("regression of gaps", trained)
         shape = model.distributions(weights, model.inputs(pairs))
         return self.draws.spans(shape, row, bins), row
 
@@ -791,9 +797,14 @@ class RegressedTimes(ModelledTimes):
         case = np.searchsorted(rows, cases.case_of[self.followers])
         # What gaps add up to in each case, as a bin of durations.
         place = bins.place(np.bincount(case, weights=gaps).astype(np.int64))
-        model = DurationRegression.expecting(self.clock, bins, cases, place)
+
+        def trained() -> tuple[DurationRegression, Floats]:
+            model = DurationRegression.expecting(self.clock, bins, cases, place)
+            inputs, sums = model.inputs(cases)[rows], self.regression.durations
+            return model, model.trained(sums, self.kernel, inputs, cases.worth)
+
+        model, weights = self.once("regression of durations", trained)
         inputs = model.inputs(cases)[rows]
-        weights = model.trained(self.regression.durations, self.kernel, inputs)
         shape = model.distributions(weights, inputs)
         totals = durations_by_rank(shape, place, bins, self.draws)
         # Each case is a group of its own: its total was drawn for it.

@@ -1,0 +1,150 @@
+"""The noisy tables of a log: the same to the bit in memory and in batches on disk, however many."""
+
+from itertools import pairwise
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from cloakwork.engines.batched import LocalEngine
+from cloakwork.engines.memory import MemoryEngine
+from cloakwork.kernel import Descent
+from cloakwork.kernel import kernel as kernel_module
+from cloakwork.kernel.gradients import ROUNDING
+from cloakwork.kernel.vectors import Sums
+from cloakwork.log.variants import CasesOfVariants
+from cloakwork.mechanisms.aggregates import VariantCounts
+from cloakwork.noise import reproducible
+from cloakwork.run import steps
+from cloakwork.testing.contract_logs import BATCH_LOG, RELEASED, Batches, assert_same_log
+from contracts import test_mechanism_contract as contracts
+
+PLACES = (1, 4, 60)
+TABLES = [
+    contracts.TestTimestampHistogram,
+    contracts.TestAttributesHistogram,
+    contracts.TestAttributesRegression,
+]
+
+
+def told(runs, params, log, engine):
+    """Every answer that a step reads, as it may be published."""
+    noise = reproducible(3)
+    step = runs.granted(params)
+    seen = step.look(log, engine, noise)
+    outcome = step.take(seen, noise, released=RELEASED)
+    MemoryEngine().rewrite(RELEASED, outcome.rewrite)
+    return [
+        (answer.table.name, answer.told.codes.tolist(), answer.told.labels, answer.told.noisy)
+        for answer in outcome.answers
+    ]
+
+
+def in_files(batches):
+    """The log that kernels are asked about, opened in so many batches."""
+    return LocalEngine().open(
+        Batches.random(BATCH_LOG, batches), lambda log: log, None, VariantCounts()
+    )
+
+
+def differing(runs, batches):
+    """Tables that come out otherwise in batches, by name."""
+    for params in runs.offers():
+        expected = told(runs, params, BATCH_LOG, MemoryEngine())
+        found = told(runs, params, in_files(batches).log, LocalEngine())
+        assert expected
+        for one, other in zip(expected, found, strict=True):
+            assert one[:3] == other[:3]
+            if not np.array_equal(one[3], other[3]):
+                yield one[0]
+
+
+@pytest.mark.parametrize("batches", PLACES)
+@pytest.mark.parametrize("runs", TABLES)
+def test_tables_are_the_same_to_the_bit(runs, batches):
+    assert list(differing(runs(), batches)) == []
+
+
+def rounded(one, other):
+    """The broken twin: sums of floats, rounded to the digits of their size at each step."""
+    found = np.union1d(one.keys, other.keys)
+    total = (one.at(found) / 3).astype(np.float16) + (other.at(found) / 3).astype(np.float16)
+    return Sums(found, np.rint(total.astype(np.float64) * 3).astype(np.int64))
+
+
+@pytest.mark.parametrize("runs", [TIMES])
+def test_sums_that_depend_on_their_order_are_found(runs):
+    with patch.object(kernel_module, "_together", rounded):
+        assert list(differing(runs(), 60))
+
+
+def test_sums_of_gradients_agree_up_to_the_order_of_floats():
+    """A gradient's last bits may be others beside other cases, and decide how it is rounded: two
+    grid steps a case, of 2**30 that are the clip.
+    """
+    runs = GRADIENTS()
+    for params in runs.offers():
+        expected = summed_gradients(runs, params, BATCH_LOG, MemoryEngine())
+        for batches in PLACES:
+            found = summed_gradients(runs, params, in_files(batches).log, LocalEngine())
+            for one, other in zip(expected, found, strict=True):
+                assert np.abs(one - other).max() <= ROUNDING * BATCH_LOG.case_count
+
+
+def summed_gradients(runs, params, log, engine):
+    """The exact sum of the gradients of each step, before any noise."""
+    found = []
+    true = Descent.summed
+
+    def noted(*given):
+        total = true(*given)
+        found[-1] = found[-1] + total
+        return total
+
+    class Noting(kernel_module.Kernel):
+        def steps(self, gradient, parameters, *given, **named):
+            found.append(np.zeros(len(parameters), np.int64))
+            return super().steps(gradient, parameters, *given, **named)
+
+    with patch.object(Descent, "summed", noted), patch.object(steps, "Kernel", Noting):
+        told(runs, params, log, engine)
+    return found
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [
+        contracts.TestTimestampHistogram,
+        contracts.TestTimestampRegression,
+        contracts.TestAttributesRegression,
+    ],
+)
+def test_released_cases_that_come_in_parts_are_the_same_on_both_engines(runs):
+    """Cut into parts of seven: columns are drawn part by part, by the same answers."""
+    runs = runs()
+    for params in runs.offers():
+        with patch.object(steps, "CASES_OF_A_PART", 7):
+            whole = runs.run(params, BATCH_LOG, reproducible(1))
+            parted = runs.run(
+                params, BATCH_LOG, reproducible(1), engine=LocalEngine(batch_events=5)
+            )
+        assert_same_log(whole, parted)
+        assert whole.case_count == RELEASED.case_count
+
+
+def test_each_range_of_spread_cases_is_like_all():
+    """The same cases, in another order."""
+    variants = [("a",), ("b", "c"), (), ("d",)]
+    cases = CasesOfVariants.of(variants, np.array([500, 300, 150, 50]))
+    spread = cases.spread()
+
+    def made(log):
+        return [tuple(log.activities[a:b]) for a, b in pairwise(log.offsets)]
+
+    whole = made(spread.made(0, 1000))
+    assert sorted(whole) == sorted(made(cases.made(0, 1000)))
+    for first in range(0, 1000, 100):
+        part = made(spread.made(first, first + 100))
+        assert part == whole[first : first + 100]
+        assert [part.count(each) for each in variants] == pytest.approx([50, 30, 15, 5], abs=2)
+    assert made(cases.made(0, 100)) == [("a",)] * 100
