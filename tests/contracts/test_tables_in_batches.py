@@ -20,11 +20,9 @@ from cloakwork.testing.contract_logs import BATCH_LOG, RELEASED, Batches, assert
 from contracts import test_mechanism_contract as contracts
 
 PLACES = (1, 4, 60)
-TABLES = [
-    contracts.TestTimestampHistogram,
-    contracts.TestAttributesHistogram,
-    contracts.TestAttributesRegression,
-]
+TIMES, ATTRIBUTES = contracts.TestTimestampHistogram, contracts.TestAttributesHistogram
+GRADIENTS, STEP = contracts.TestTimestampRegression, contracts.TestAttributesRegression
+TABLES = [TIMES, ATTRIBUTES, STEP]
 
 
 def told(runs, params, log, engine):
@@ -111,14 +109,7 @@ def summed_gradients(runs, params, log, engine):
     return found
 
 
-@pytest.mark.parametrize(
-    "runs",
-    [
-        contracts.TestTimestampHistogram,
-        contracts.TestTimestampRegression,
-        contracts.TestAttributesRegression,
-    ],
-)
+@pytest.mark.parametrize("runs", [TIMES, GRADIENTS, STEP])
 def test_released_cases_that_come_in_parts_are_the_same_on_both_engines(runs):
     """Cut into parts of seven: columns are drawn part by part, by the same answers."""
     runs = runs()
