@@ -120,11 +120,11 @@ def furthest_step(moved: Floats) -> Floats:
     return np.asarray(moved.max(axis=1))
 
 
-def shuffled_batches() -> Callable[[Kernel, Owners, float], Ints]:
+def shuffled_batches() -> Callable[[Kernel, Measured, Owners, float], Ints]:
     """A broken twin of Poisson samples: batches of one size, of all units in random order."""
     waiting: list[Ints] = []
 
-    def sample(kernel: Kernel, owners: Owners, rate: float) -> Ints:
+    def sample(kernel: Kernel, measured: Measured, owners: Owners, rate: float) -> Ints:
         if not waiting:
             order = kernel.randomness.permutation(owners.units)
             waiting.extend(np.array_split(order, round(1 / rate)))

@@ -338,5 +338,5 @@ def _noise_alone(
     return found
 
 
-def _everything(kernel: Any, owners: Any, rate: float) -> Ints:
-    return np.ones(len(kernel._Kernel__measured.cases), np.int64)
+def _everything(kernel: Any, measured: Any, owners: Any, rate: float) -> Ints:
+    return np.ones(len(measured.cases), np.int64)
