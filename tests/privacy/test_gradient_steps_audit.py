@@ -14,7 +14,7 @@ import pytest
 from cloakwork.accounting.events import cost
 from cloakwork.base.arrays import Floats, Ints
 from cloakwork.base.costs import Repeated
-from cloakwork.kernel import Cases, Descent, Factors, Kernel, Owners
+from cloakwork.kernel import Cases, Descent, Factors, Kernel, Measured, Owners
 from cloakwork.kernel import gradients as steps
 from cloakwork.kernel.gradients import DenseMoves, clipped_factors
 from privacy.canaries import (
