@@ -125,16 +125,18 @@ def test_released_cases_that_come_in_parts_are_the_same_on_both_engines(runs):
 def test_each_range_of_spread_cases_is_like_all():
     """The same cases, in another order."""
     variants = [("a",), ("b", "c"), (), ("d",)]
-    cases = CasesOfVariants.of(variants, np.array([500, 300, 150, 50]))
+    cases = CasesOfVariants.of(variants, np.array([50_000, 30_000, 15_000, 5_000]))
     spread = cases.spread()
 
     def made(log):
-        return [tuple(log.activities[a:b]) for a, b in pairwise(log.offsets)]
+        labels = log.activities.to_list()
+        return [tuple(labels[a:b]) for a, b in pairwise(log.offsets)]
 
-    whole = made(spread.made(0, 1000))
-    assert sorted(whole) == sorted(made(cases.made(0, 1000)))
-    for first in range(0, 1000, 100):
-        part = made(spread.made(first, first + 100))
-        assert part == whole[first : first + 100]
-        assert [part.count(each) for each in variants] == pytest.approx([50, 30, 15, 5], abs=2)
+    assert sorted(made(spread.made(0, 100_000))) == sorted(made(cases.made(0, 100_000)))
+    for first in (0, 10_000, 73_000):
+        part = made(spread.made(first, first + 10_000))
+        assert made(spread.made(first, first + 7)) == part[:7]
+        assert [part.count(each) for each in variants] == pytest.approx(
+            [5_000, 3_000, 1_500, 500], abs=30
+        )
     assert made(cases.made(0, 100)) == [("a",)] * 100
