@@ -273,11 +273,14 @@ class ModelledTimes:
             target,
             np.repeat(of_all, labels, axis=0),
         )
-        # Keys are those of all pairs: another part may have others.
+        # Keys are those of all pairs: a part that is drawn later may have others, which then go by
+        # their activity.
+        by_pair = np.full(labels * labels, -1)
+        by_pair[pairs] = pairs
         of_pair = self._gap_table(
             "gaps-by-pair",
             bins,
-            np.arange(labels * labels).reshape(labels, labels),
+            by_pair.reshape(labels, labels),
             pairs,
             row,
             of_target[pairs % labels],
