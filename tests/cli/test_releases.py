@@ -5,13 +5,18 @@ that reads works, every one that writes is refused in one line, and nothing chan
 import json
 import shutil
 import stat
+from dataclasses import replace
 
 import pytest
 
 from cli.test_faults import postgres_in_long_form, run_as_owner
+from cloakwork import api
 from cloakwork.cli import main
+from cloakwork.guarantees.claims import ChosenByFigures, NoTotal, ReadOffLog
 from cloakwork.ledger.ledger import Ledger
+from cloakwork.plan.sentences import caveat_in_words
 from cloakwork.report.model import INTERNAL_BANNER
+from cloakwork.report.verification import verification_json, verification_sections
 from conftest import ROOT
 from counterexamples.small import small_log, small_policy
 from ledger.test_backup import filled
@@ -41,6 +46,23 @@ def test_verify_says_what_was_verified(cloakwork, published, key, monkeypatch):
     document = cloakwork("verify", published, "--json")
     assert (document.code, json.loads(document.out)["verified"]) == (0, True)
     assert cloakwork("verify", published, "--public-key", key.public_file).code == 0
+
+
+def test_what_no_claim_accounts_for_stands_on_the_first_screen(published, key):
+    """Whoever is sent a release has to read it; other caveats are one flag away."""
+    verified = api.verify(published, public_key=key.public_file)
+    read = ReadOffLog(what=("the types of attributes",))
+    chosen = ChosenByFigures(chosen="whole-log-dp", instead_of="k-anonymity")
+    caveats = (NoTotal(), read, chosen)
+    statement = verified.statement.model_copy(update={"caveats": caveats})
+    verified = replace(verified, statement=statement)
+    sections = {
+        each.label: each.entries for each in verification_sections(verified, show_all=False)
+    }
+    assert sections["Left open"] == (caveat_in_words(read), caveat_in_words(chosen))
+    every = {each.label: each.entries for each in verification_sections(verified, show_all=True)}
+    assert every["Left open"] == tuple(map(caveat_in_words, caveats))
+    assert verification_json(verified)["caveats"] == [*map(caveat_in_words, caveats)]
 
 
 def test_a_failed_verification_is_told_on_standard_error(cloakwork, published):

@@ -344,7 +344,14 @@ def _forms_table(found: "Suggestion", forms: "Sequence[RehearsedForm]") -> Itera
     most = 100 * found.threshold
     is_asked = found.instead_of is None and not found.follows_from_answers
     by = "as it was asked for" if is_asked else "from the answers alone"
-    yield f"  *: proposed, {by}. !: above {most:g} %, the threshold; ?: its bound is."
+    yield f"  *: proposed, {by}. !: above {most:g} %, the threshold;"
+    yield "  ?: below it, but its upper bound (95 %) is above."
+    chosen = next((each for each in forms if each.name == found.form), None)
+    if chosen is not None and any(share.share > found.threshold for share in chosen.found.values()):
+        yield (
+            f"  {chosen.name} lies above the threshold in this trial: look at a release with "
+            "'cloakwork risk' before it leaves; a smaller epsilon or a larger k is found less."
+        )
 
 
 def _show_forms(found: "Suggestion", forms: "tuple[RehearsedForm, ...]") -> None:

@@ -294,11 +294,14 @@ def form_rows(forms: "Sequence[RehearsedForm]", most: float) -> list[tuple[str, 
         left = "" if form.left is None else f" ({form.left.epsilon:g} left)"
         return f"{form.cost.epsilon:g}{left}"
 
+    attributes = []
+    if any(each.attributes is not None for each in forms):
+        attributes = [("attributes off by", [number(each.attributes) for each in forms])]
     return [
         ("similarity (1 best)", [number(each.similarity) for each in forms]),
         ("durations off by", [number(each.durations) for each in forms]),
         ("waits off by (log10)", [number(each.waits) for each in forms]),
-        ("attributes off by", [number(each.attributes) for each in forms]),
+        *attributes,
         *((label, [share(each, kind) for each in forms]) for kind, label in _FOUND_BY.items()),
         ("epsilon", [cost(each) for each in forms]),
     ]

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from cloakwork.base.quantities import duration_text
+from cloakwork.plan.sentences import caveat_in_words
 from cloakwork.publishing.verify import Verification
 from cloakwork.report.ledger_text import CURRENCY_NAMES, fields_json
 from cloakwork.report.screen import ScreenSection, block, columns, fitted, printable
@@ -16,6 +17,9 @@ ALL: Final = "--all"
 
 _MOST_EXPOSED: Final = 4
 """How many exposed columns the first screen names."""
+
+_FROM_THE_LOG: Final = ("read-off-log", "chosen-by-figures")
+"""Caveats that no claim accounts for: whoever gets the release has to read them first."""
 
 _STATUS: Final = {
     "void": "VOID",
@@ -97,6 +101,8 @@ def verification_sections(verified: Verification, *, show_all: bool) -> Iterator
         costs.append(f"{name}{shift}: {epsilon}{delta}")
     yield ScreenSection("Cost", tuple(costs))
     yield ScreenSection("Not protected", tuple(_exposed(verified, show_all=show_all)))
+    open_ = [each for each in said.caveats if show_all or each.kind in _FROM_THE_LOG]
+    yield ScreenSection("Left open", tuple(map(caveat_in_words, open_)))
     yield ScreenSection("Measured", measured, ALL)
     yield ScreenSection("Derived again", derived, ALL)
     yield ScreenSection("Signer's word", (*verified.unverifiable_claims, in_ledger))
@@ -139,6 +145,7 @@ def verification_json(verified: Verification) -> dict[str, Any]:
         ],
         "budget": [each.model_dump(mode="json") for each in said.budget],
         "exposed": [{"column": column, "tells": says} for column, says in verified.exposed],
+        "caveats": [caveat_in_words(caveat) for caveat in said.caveats],
         **fields_json(verified, "keyid", "trusted", "checks"),
         "measured": [check.says for check in verified.measured],
         "derived_again": [check.says for check in verified.derived],
