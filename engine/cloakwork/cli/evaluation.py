@@ -139,10 +139,24 @@ def audit() -> None:
 @click.argument("source", type=PATH)
 @click.argument("release", type=PATH)
 @column_option
+@click.option(
+    "--mine",
+    "mining_seconds",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    metavar="SECONDS",
+    help="Mine a process model of RELEASE and try it on SOURCE, for this long at most, and say "
+    "which cases look ordinary (extra: mining).",
+)
 @quiet_option
 @json_option
 def utility(
-    source: Path, release: Path, columns: tuple[str, ...], quiet: bool, as_json: bool
+    source: Path,
+    release: Path,
+    columns: tuple[str, ...],
+    mining_seconds: float,
+    quiet: bool,
+    as_json: bool,
 ) -> None:
     """Compare RELEASE, a release folder, a packed release or a log, with the log SOURCE, which it
     was made from: how much is left.
@@ -167,7 +181,7 @@ def utility(
         before = read_log(source, columns=mapping)
         after = opened_log(release).log
         reporter("comparing them")
-        found = measured(before, after)
+        found = measured(before, after, seconds=mining_seconds)
     if as_json:
         click.echo(found.model_dump_json(indent=2))
     else:

@@ -9,7 +9,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -174,8 +174,7 @@ def dfg_edge_distance(source: Histogram, release: Histogram) -> float | None:
     """Mean over the directly-follows relations of either log of how far their two counts are apart;
     None without any.
     """
-    left, right = _counts_of_relations(source, release)
-    return float(np.abs(left - right).mean()) if len(left) else None
+    return distances_of_steps(directly_follows(source), directly_follows(release))[0]
 
 
 def dfg_frequency_distance(source: Histogram, release: Histogram) -> float | None:
@@ -183,19 +182,22 @@ def dfg_frequency_distance(source: Histogram, release: Histogram) -> float | Non
     matters no longer which relation is which; at most ``dfg_edge_distance``. Given for comparison
     with the literature (Elkoumy et al. 2022).
     """
-    left, right = _counts_of_relations(source, release)
-    return float(np.abs(np.sort(left) - np.sort(right)).mean()) if len(left) else None
+    return distances_of_steps(directly_follows(source), directly_follows(release))[1]
 
 
-def _counts_of_relations(source: Histogram, release: Histogram) -> tuple[Ints, Ints]:
-    """Counts of every relation of either log, in one order: twice int64, shape (relations,)."""
-    left = directly_follows(source)
-    right = directly_follows(release)
-    pairs = left.keys() | right.keys()
-    return (
-        np.array([left[pair] for pair in pairs], np.int64),
-        np.array([right[pair] for pair in pairs], np.int64),
-    )
+def distances_of_steps(
+    source: Mapping[Any, float],
+    release: Mapping[Any, float],
+) -> tuple[float | None, float | None]:
+    """Mean over the steps of either log of how far their two figures are apart, and the same when
+    both lists of figures are sorted first; None without any step. A step that a log lacks has 0.
+    """
+    steps = source.keys() | release.keys()
+    if not steps:
+        return None, None
+    left, right = (np.array([side.get(step, 0) for step in steps]) for side in (source, release))
+    matched, in_order = np.abs(left - right), np.abs(np.sort(left) - np.sort(right))
+    return float(matched.mean()), float(in_order.mean())
 
 
 class FlowStep(Frozen):
@@ -270,13 +272,20 @@ def _median_hours(log: EventLog, steps: Sequence[Step]) -> dict[Step, float]:
     """Of ``steps``, the median of the hours from one event to the next."""
     if TIMESTAMP not in log.events.columns:
         return {}
-    labels = log.activities
-    hours = log.microseconds.diff().cast(pl.Float64) / _HOUR
-    gaps = pl.DataFrame({"first": labels.shift(), "second": labels, "hours": hours})
-    # The gap before a case's first event leads to another case, and does not count.
-    same_case: Bools = np.diff(log.case_of, prepend=-1) == 0
-    inside = gaps.filter(pl.Series(same_case)).drop_nulls()
+    inside = hours_of_steps(log)
     shown = pl.DataFrame(steps, schema={"first": pl.String, "second": pl.String}, orient="row")
     found = inside.join(shown, on=["first", "second"], how="semi")
     medians = found.group_by("first", "second").agg(pl.col("hours").median())
     return {(first, second): median for first, second, median in medians.iter_rows()}
+
+
+def hours_of_steps(log: EventLog) -> pl.DataFrame:
+    """Every step of every case whose two events have a time: ``first``, ``second`` (activities) and
+    ``hours`` between them. Of a log whose events all have an activity.
+    """
+    labels = log.activities
+    hours = log.microseconds.diff().cast(pl.Float64) / _HOUR
+    steps = pl.DataFrame({"first": labels.shift(), "second": labels, "hours": hours})
+    # The gap before a case's first event leads to another case, and does not count.
+    same_case: Bools = np.diff(log.case_of, prepend=-1) == 0
+    return steps.filter(pl.Series(same_case)).drop_nulls()

@@ -32,6 +32,7 @@ from cloakwork.evaluation.control_flow import (
 )
 from cloakwork.evaluation.discovery import Discovery, evaluate_in_subprocess
 from cloakwork.evaluation.learning import LearnedFrom, learned_from
+from cloakwork.evaluation.literature import PublishedFigures, ordinary_cases, published_figures
 from cloakwork.evaluation.notes import contradicted_facts
 from cloakwork.evaluation.risk_figures import Attack
 from cloakwork.evaluation.times import (
@@ -120,7 +121,13 @@ class Utility(Frozen):
         "The same when only the list of counts matters, and not which step has which; "
         "as the literature prints it.",
     )
+    ordinary_cases: float | None = figure(
+        "Cases that look ordinary",
+        "Share of the released cases that an isolation forest, trained on the source, calls "
+        "normal. 1 is best.",
+    )
     discovery: Discovery | None = None
+    published: PublishedFigures | None = None
     times: TimeUtility | None = None
     whole_log: WholeLogUtility | None = None
     flow: FlowGraph | None = None
@@ -291,6 +298,15 @@ def _discovery(logs: ComparedLogs) -> Mapping[str, Any]:
     return {"discovery": evaluate_in_subprocess(*logs.variants, logs.seconds)}
 
 
+def _ordinary(logs: ComparedLogs) -> Mapping[str, Any]:
+    # As long as mining a model, and asked for with it.
+    return {"ordinary_cases": ordinary_cases(*logs.variants)} if logs.seconds else {}
+
+
+def _published(logs: ComparedLogs) -> Mapping[str, Any]:
+    return {"published": published_figures(logs.logs, logs.variants)}
+
+
 def _of_few_pairs(figure: Callable[[Histogram, Histogram], float], logs: ComparedLogs) -> Any:
     """A figure that compares each variant of one log with each of the other."""
     pairs = len(logs.source.variants) * len(logs.released.variants)
@@ -340,6 +356,8 @@ MEASURES: Final[tuple[Measure, ...]] = (
     Measure("times and attributes", _times_and_attributes),
     Measure("variants", _variants, of_flow=True),
     Measure("process discovery", _discovery, of_flow=True),
+    Measure("cases that look ordinary", _ordinary, of_flow=True),
+    Measure("figures of papers", _published, of_flow=True),
     Measure(
         "relative log similarity", partial(_of_few_pairs, relative_log_similarity), of_flow=True
     ),

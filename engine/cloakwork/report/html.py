@@ -98,7 +98,14 @@ def lines(utility: Utility | None) -> tuple[Line, ...]:
     """
     if utility is None:
         return ()
-    of_kinds = (utility, utility.times, utility.whole_log, utility.learned, utility.discovery)
+    of_kinds = (
+        utility,
+        utility.published,
+        utility.times,
+        utility.whole_log,
+        utility.learned,
+        utility.discovery,
+    )
     models = [model for model in of_kinds if model is not None]
     return tuple(
         Line(field.title, figure(getattr(model, name)), field.description or "")
