@@ -20,6 +20,8 @@ import numpy as np
 import polars as pl
 
 from cloakwork.base.facts import Facts
+from cloakwork.evaluation.control_flow import directly_follows, histogram
+from cloakwork.evaluation.literature import published_figures
 from cloakwork.guarantees import KAnonymity
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
 from cloakwork.log.formats import read_log
@@ -95,63 +97,22 @@ def run(cell: dict[str, Any]) -> dict[str, Any]:
         "seconds": round(seconds, 3),
         "peak_mb": round(peak / 1024),
         "of_which_solving_mb": round((peak - before) / 1024),
-        **directly_follows(log, released),
-        "cycle_time_error": cycle_time_error(log, released),
+        **kept(log, released),
     }
 
 
-def directly_follows(log: EventLog, released: EventLog) -> dict[str, float]:
-    """How the directly-follows relations of ``log`` are represented (Knols and van der Werf, ICPM
-    2019).
-
-    A relation's ratio is its released count over its count. ``representative``: share of relations
-    whose ratio lies within one standard deviation of the expected one (cases over cases); ``lost``:
-    share of relations that are gone.
+def kept(log: EventLog, released: EventLog) -> dict[str, float | None]:
+    """How the directly-follows steps of ``log`` are represented, the share of them that are
+    ``lost``, and the error of mean cycle times.
     """
-    counts, after = _pairs(log), _pairs(released)
-    ratios = np.array([after.get(pair, 0) / count for pair, count in counts.items()])
-    expected, spread = released.cases.height / max(log.cases.height, 1), ratios.std()
-    within = (np.abs(ratios - expected) <= spread) & (ratios > 0)
+    variants = histogram(log), histogram(released)
+    before, after = (directly_follows(side) for side in variants)
+    found = published_figures((log, released), variants)
     return {
-        "representative": round(float(within.mean()), 4),
-        "lost": round(float((ratios == 0).mean()), 4),
+        "representative": found.df_representativeness,
+        "lost": round(1 - len(before.keys() & after.keys()) / max(len(before), 1), 4),
+        "cycle_time_error": found.cycle_time_error,
     }
-
-
-def _pairs(log: EventLog) -> dict[tuple[str, str], int]:
-    case = log.case_of
-    inside = pl.Series(case[1:] == case[:-1])
-    frame = pl.DataFrame(
-        {"from": log.events[ACTIVITY][:-1], "to": log.events[ACTIVITY][1:]}
-    ).filter(inside)
-    rows = frame.group_by("from", "to").agg(pl.len()).rows()
-    return {(one, other): count for one, other, count in rows}
-
-
-def cycle_time_error(log: EventLog, released: EventLog) -> float | None:
-    """Mean over the activities of the relative error of the mean time since the event before;
-    inserted events have none.
-
-    None for a log without times.
-    """
-    before, after = _means(log), _means(released)
-    errors = [
-        abs(after[name] - mean) / mean
-        for name, mean in before.items()
-        if mean > 0 and after.get(name) is not None
-    ]
-    return round(float(np.mean(errors)), 4) if errors else None
-
-
-def _means(log: EventLog) -> dict[str, float]:
-    frame = pl.DataFrame(
-        {"case": log.case_of, "name": log.events[ACTIVITY], "time": log.events[TIMESTAMP]}
-    )
-    known = frame.filter(pl.col("time").is_not_null()).with_columns(
-        gap=(pl.col("time") - pl.col("time").shift(1).over("case")).dt.total_milliseconds()
-    )
-    means = known.group_by("name").agg(pl.col("gap").mean()).drop_nulls()
-    return dict(means.rows())
 
 
 if __name__ == "__main__":
