@@ -44,6 +44,23 @@ def test_a_large_log_becomes_a_folder_of_whole_cases(
     assert_same_log(by_case(read_log(LOG)), by_case(read_log(out)))
 
 
+@pytest.mark.parametrize("name", ["log.csv", "log.xes", "log.gz", "log.txt"])
+def test_no_file_is_named_for_a_format_that_it_is_not_in(cloakwork, tmp_path: Path, name) -> None:
+    """Unless --format says so; a name without an ending is Parquet."""
+    said = cloakwork("convert", LOG, tmp_path / name)
+    assert (said.code, said.out) == (2, "")
+    first, *rest = said.err.splitlines()
+    assert "none of .csv.gz, .xes.gz and .parquet" in first and len(rest) == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_said_of_a_converted_log_holds_for_a_release_too(cloakwork, tmp_path: Path) -> None:
+    said = cloakwork("convert", LOG, tmp_path / "log", "--quiet")
+    assert said.code == 0 and "1 file" in said.out
+    assert read_log(tmp_path / "log").case_count == 1040
+    assert "made of a raw log, keep it inside; made of a release, it has no stamp" in said.out
+
+
 def test_nothing_is_overwritten_and_nothing_is_left(cloakwork, tmp_path: Path) -> None:
     taken = tmp_path / "taken.parquet"
     taken.write_bytes(b"mine")

@@ -122,14 +122,17 @@ def test_a_report_is_not_written_among_the_signed_files(cloakwork, published, tm
     assert "Article 35" in inside.read_text("utf-8")
 
 
-def test_a_pdf_goes_to_standard_output_unless_that_is_a_terminal(
+def test_pages_go_to_standard_output_unless_that_is_a_terminal(
     published, capsysbinary, monkeypatch
 ):
     assert main(["report", str(published), "--format", "pdf"]) == 0
     assert capsysbinary.readouterr().out.startswith(b"%PDF")
     monkeypatch.setattr("cloakwork.cli.releases.is_terminal", lambda: True)
-    assert main(["report", str(published), "--format", "pdf"]) == 2
-    assert b"--out FILE" in capsysbinary.readouterr().err
+    for form in ("pdf", "html"):
+        assert main(["report", str(published), "--format", form]) == 2
+        refused = capsysbinary.readouterr()
+        assert refused.out == b"" and b"--out FILE" in refused.err
+    assert main(["report", str(published), "--format", "json"]) == 0
 
 
 def grants() -> list[str]:

@@ -217,9 +217,9 @@ def report(
         )
     if out is not None:
         check_file(out)
-    # Bytes would garble the screen; a pipe or a file may have them.
-    elif format_ == "pdf" and is_terminal():
-        raise click.UsageError("a PDF is not for a terminal: name a file with --out FILE")
+    # Bytes and markup would fill the screen; a pipe or a file may have them.
+    elif format_ in ("pdf", "html") and is_terminal():
+        raise click.UsageError(f"{format_} is not for a terminal: name a file with --out FILE")
     made = api.make_report(
         folder, audience, format_, public_key=public_key, ledger=ledger, risk=risk_file
     )
@@ -241,7 +241,7 @@ def report(
     "--format",
     "output",
     type=click.Choice(["parquet", "xes.gz", "csv.gz"]),
-    help="What to write; by default what OUT ends in, else parquet.",
+    help="What to write; by default what OUT ends in, and parquet for a name without an ending.",
 )
 @column_option
 @quiet_option
@@ -252,13 +252,19 @@ def convert(
     """Write LOG, in whatever format it is, as Parquet, XES or CSV, in little memory.
 
     OUT is a file, or, of more than a million events, a folder of several. Nothing is anonymized:
-    keep it inside.
+    made of a raw log, keep it inside; made of a release, it has no stamp to be verified.
     """
     from cloakwork.publishing.publish import convert as convert_log
 
     require_log(log)
     if output is None:
         output = next((end for end in ("xes.gz", "csv.gz") if out.name.endswith(end)), "parquet")
+        if output == "parquet" and out.suffix not in ("", ".parquet"):
+            raise click.BadParameter(
+                f"'{out}' ends in none of .csv.gz, .xes.gz and .parquet; --format says what else "
+                "to write there",
+                param_hint="OUT",
+            )
     with progress_of(quiet=quiet or as_json) as reporter:
         found = convert_log(
             log, out, output, columns=column_mapping(columns, log), reporter=reporter
@@ -270,7 +276,11 @@ def convert(
     click.echo(f"{out}: {found.cases:,} cases, {found.events:,} events, {output}, {what}")
     for note in found.notes:
         click.echo(f"  note: {note}")
-    click.echo("  nothing is anonymized: keep it inside")
+    # Holds of any log: a stamp that is not verified may be forged.
+    click.echo(
+        "  nothing is anonymized: made of a raw log, keep it inside; made of a release, it has no "
+        "stamp, and only the release itself can be verified"
+    )
 
 
 DEMO_POLICY: Final = "flow-with-drawn-times"
