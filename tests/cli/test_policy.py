@@ -54,6 +54,17 @@ def test_init_begins_with_any_shipped_policy(here, name):
     assert load_policy("Mine & Yours.yaml").metadata.name == "mine-yours"
 
 
+def test_suggest_says_at_once_that_its_file_exists(here):
+    """Before the log is read."""
+    (here / "policy.yaml").write_text("mine")
+    (here / "log.csv").write_text("this is no log")
+    refused = run("suggest", "log.csv", "--out", "policy.yaml")
+    assert refused.exit_code == 2
+    assert "policy.yaml exists; --force overwrites it" in refused.stderr
+    assert (here / "policy.yaml").read_text() == "mine"
+    assert run("suggest", "log.csv", "--out", "policy.yaml", "--force").exit_code == 1
+
+
 def test_init_never_overwrites_unasked(here):
     (here / "policy.yaml").write_text("mine")
     refused = run("init")

@@ -231,6 +231,9 @@ def suggest(
     from cloakwork.plan.policies import parse_policy
 
     require_log(log)
+    # What would be refused in the end is refused before minutes are spent.
+    if out.exists() and not force:
+        raise click.UsageError(f"{out} exists; --force overwrites it")
     request = SuggestionRequest(
         log=log,
         out=out,
