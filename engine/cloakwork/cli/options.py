@@ -128,6 +128,12 @@ def require_order(policies: Sequence[str], log: str | Path) -> None:
     )
 
 
+def policy_first(_: click.Context, __: click.Parameter, policy: str) -> str:
+    """A policy as the first argument: a log there is told before a second argument is missed."""
+    require_order([policy], "")
+    return policy
+
+
 def names_log(text: str) -> bool:
     """Whether a text is called as the file of a log; plans are JSON, as some logs are."""
     from cloakwork.authoring.registry import is_reference

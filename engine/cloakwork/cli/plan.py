@@ -18,6 +18,7 @@ from cloakwork.cli.options import (
     json_option,
     ledger_option,
     open_ledger,
+    policy_first,
     print_json,
     print_lines,
     progress,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("policy")
+@click.argument("policy", callback=policy_first)
 @click.argument("log", type=PATH)
 @click.option("--out", type=PATH, help="Write the plan here, for 'cloakwork apply'.")
 @click.option("--profile", type=PATH, help="Noisy figures of LOG that 'cloakwork profile' wrote.")
@@ -141,7 +142,7 @@ def plan(
 
 
 @click.command()
-@click.argument("policy")
+@click.argument("policy", callback=policy_first)
 @click.argument("log", type=PATH)
 @click.option("--out", required=True, type=PATH, help="New file that the profile becomes.")
 @column_option
@@ -221,10 +222,10 @@ def _profile_lines(made: "Profile") -> Iterator[str]:
 
 
 @click.command()
-@click.argument("policy_or_plan")
+@click.argument("policy_or_plan", callback=policy_first)
 @click.argument("log")
 @click.option(
-    "--out", required=True, type=PATH, help="Folder that the release becomes; must not exist."
+    "--out", required=True, type=PATH, help="Folder that the release becomes; new, or empty."
 )
 @ledger_option
 @column_option
