@@ -55,7 +55,7 @@ def test_a_missing_column_names_the_option(tmp_path):
     with pytest.raises(LogError) as caught:
         read_log(path)
     assert str(caught.value).endswith(
-        "name the column that holds it: --column case:concept:name=COLUMN "
+        "name the column that holds it: --column case=COLUMN "
         "(in Python: columns={'case:concept:name': 'COLUMN'})"
     )
 
@@ -69,7 +69,7 @@ def test_blanks_around_a_columns_name_are_visible_and_the_remedy_works(tmp_path)
     assert (
         "there is no column 'Fall'; the columns are ' Fall', concept:name, time:timestamp;" in said
     )
-    assert "did you mean ' Fall'? then --column 'case:concept:name= Fall'" in said
+    assert "did you mean ' Fall'? then --column 'case= Fall'" in said
     assert read_log(path, columns={"case:concept:name": " Fall"}).cases.height == 1
 
 

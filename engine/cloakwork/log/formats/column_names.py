@@ -11,7 +11,7 @@ from typing import Final
 from cloakwork.base.errors import LogError
 from cloakwork.base.naming import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP
 from cloakwork.base.text import shown
-from cloakwork.log.formats.options import ROW_NUMBER
+from cloakwork.log.formats.options import ROLES, ROW_NUMBER
 from cloakwork.log.formats.row_source import ReadRequest
 
 _OTHER_CASE_PREFIX: Final = "CASE_"
@@ -192,7 +192,9 @@ def _missing_column(
     # Only a name that can be typed belongs in a command.
     is_typed = similar is not None and similar.isprintable() and len(similar) <= 60
     column = similar if is_typed else "COLUMN"
-    option = f"--column {shlex.quote(f'{standard}={column}')}"
+    # The word that the help of --column uses.
+    word = next(word for word, full in ROLES.items() if full == standard)
+    option = f"--column {shlex.quote(f'{word}={column}')}"
     hint = f"{advice} {option} (in Python: columns={ {standard: column} })"
     said = f"{message}; the columns are {_listing(header)}"
     return LogError(path, said, line=line, hint=hint)
