@@ -5,6 +5,7 @@ import pytest
 from cloakwork.plan.policies import load_shipped
 from cloakwork.policy.lint import lint
 from cloakwork.policy.load import list_policies
+from cloakwork.policy.semantics import NO_OWNER
 from policy.edits import Edit, edited, goal, put, rule
 
 
@@ -16,6 +17,21 @@ def advice(name: str, *edits: Edit) -> str:
 def test_shipped_policies_need_little_advice() -> None:
     talkative = [name for name in list_policies() if lint(load_shipped(name))]
     assert talkative == ["kanon-with-generalised-attributes"]
+
+
+def test_a_variant_is_no_unit_of_protection() -> None:
+    """As the case id it tells cases apart, or activity sequences: no person owns several of it."""
+    for name in ("case:variant", "case:variant-index", "case:Variant index"):
+        assert "several cases" not in advice("dp-control-flow", rule(name, role="identifier"))
+
+
+def test_advice_does_not_repeat_its_place() -> None:
+    policy = edited("dp-control-flow")
+    header = policy.metadata.model_copy(update={"owner": NO_OWNER, "purpose": NO_OWNER})
+    unstated = policy.model_copy(update={"metadata": header})
+    found = [each for each in lint(unstated) if each.rule == "purpose-not-stated"]
+    assert {each.steps[-1] for each in found} == {"owner", "purpose"}
+    assert all(each.message.startswith("is not stated; ") for each in found)
 
 
 MONTHLY = {"by": "case-start", "every": "1 month"}

@@ -48,9 +48,11 @@ def lint(policy: Policy) -> tuple[Advice, ...]:
 def purpose_not_stated(policy: Policy) -> Iterator[Advice]:
     """A release for no specified purpose."""
     if is_unstated(policy.metadata.purpose):
-        yield Advice(("metadata", "purpose"), PURPOSE_ASKED)
+        # The place is named before what is said of it.
+        message = PURPOSE_ASKED.removeprefix("metadata.purpose ")
+        yield Advice(("metadata", "purpose"), message)
     if policy.metadata.owner == NO_OWNER:
-        message = "metadata.owner is not stated; name who answers for this policy"
+        message = "is not stated; name who answers for this policy"
         yield Advice(("metadata", "owner"), message)
 
 
@@ -149,8 +151,8 @@ def persons_without_unit(policy: Policy) -> Iterator[Advice]:
     if policy.spec.unit.attribute is not None:
         return
     for name, rule in policy.spec.attributes.items():
-        # The case id tells cases apart, not persons, and no case is about its staff.
-        is_other = name == CASE_ID or names_one_of(words_of(name), STAFF)
+        # The case id and the variant tell cases apart, not persons; no case is about its staff.
+        is_other = name == CASE_ID or names_one_of(words_of(name), STAFF | {"variant"})
         if rule.role == "identifier" and name.startswith("case:") and not is_other:
             message = (
                 f"single cases are protected; if several cases may belong to one '{name}', "
