@@ -232,6 +232,13 @@ def test_errors_are_one_line_and_leave_nothing_behind(
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 
 
+def test_a_log_without_a_policy_is_told_in_the_same_line(cloakwork, tmp_path):
+    for command in (("plan",), ("apply", "--out", tmp_path / "release")):
+        said = cloakwork(*command, "log.csv")
+        assert said.code == 2
+        assert "log.csv is a log, and the policy comes first, then the log" in said.err
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -383,6 +390,8 @@ def test_the_original_is_read_as_its_policy_says(cloakwork, tmp_path, ledger):
     assert cloakwork("apply", policy, table, "--out", folder, *ledger).code == 0
     by_plan = cloakwork("risk", table, folder, *RISK)
     assert (by_plan.code, by_plan.err) == (0, "")
+    left = cloakwork("audit", "utility", table, folder, "--quiet")
+    assert (left.code, left.err) == (0, "")
     assert json.loads(by_plan.out)["cases"] == json.loads(by_plan.out)["released_cases"] == 12
 
     alone = cloakwork("risk", table, "--quiet")
@@ -392,7 +401,8 @@ def test_the_original_is_read_as_its_policy_says(cloakwork, tmp_path, ledger):
     assert alone.err.count("\n") == 1
     named = cloakwork("risk", table, *RISK, "--policy", policy)
     assert json.loads(named.out)["cases"] == 12
-    beside = cloakwork("risk", table, table, *RISK, "--policy", policy)
+    beside = cloakwork("risk", table, table, *RISK[1:], "--policy", policy)
+    assert "looking for cases of the log in the release: 0 of 10\n" in beside.err
     assert json.loads(beside.out)["released_cases"] == 12
     assert cloakwork("registry", "add", policy, "--reason", "first", *ledger).code == 0
     version = cloakwork("risk", table, *RISK, "--policy", "clinic@1.0.0", *ledger)

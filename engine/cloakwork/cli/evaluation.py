@@ -162,12 +162,11 @@ def utility(
     was made from: how much is left.
 
     The figures of the internal report, without a plan; times and attributes as distributions.
-    --column is for SOURCE. They read the raw log: never publish them, and choose no release by
-    them.
+    SOURCE is read as the policy of RELEASE says; --column goes before it. They read the raw log:
+    never publish them, and choose no release by them.
     """
-    from cloakwork.api import read_log
     from cloakwork.evaluation.utility import measured
-    from cloakwork.publishing.opened import opened_log
+    from cloakwork.publishing.opened import opened_log, opened_under
     from cloakwork.report.comparison import utility_lines
 
     require_source_first(source, release)
@@ -178,10 +177,11 @@ def utility(
     mapping = column_mapping(columns, source)
     with progress_of(quiet=quiet) as reporter:
         reporter("reading both logs")
-        before = read_log(source, columns=mapping)
-        after = opened_log(release).log
+        after = opened_log(release)
+        under = None if after.plan is None else after.plan.policy
+        before = opened_under(source, under, mapping)
         reporter("comparing them")
-        found = measured(before, after, seconds=mining_seconds)
+        found = measured(before.log, after.log, seconds=mining_seconds)
     if as_json:
         click.echo(found.model_dump_json(indent=2))
     else:

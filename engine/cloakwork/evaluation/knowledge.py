@@ -392,7 +392,8 @@ def _chances(
     chances: dict[str, list[float]] = {kind.name: [] for kind in kinds}
     for number, case in enumerate(chosen.tolist()):
         if number % 100 == 0:
-            attacked.reporter(f"looking for cases of the log in the release: {number}")
+            place = f"{number:,} of {len(chosen):,}"
+            attacked.reporter(f"looking for cases of the log in the release: {place}")
         posterior = links.posterior(case)
         target = Target(source, case, attacked.seed, own)
         searched = Searched(released, theirs, links.nearest, links.aligned, posterior)
