@@ -392,6 +392,9 @@ def test_the_original_is_read_as_its_policy_says(cloakwork, tmp_path, ledger):
     assert (by_plan.code, by_plan.err) == (0, "")
     left = cloakwork("audit", "utility", table, folder, "--quiet")
     assert (left.code, left.err) == (0, "")
+    of_logs = cloakwork("audit", "utility", table, HOSPITAL, "--quiet")
+    assert of_logs.code == 1 and "--column" in of_logs.err
+    assert "--policy" not in of_logs.err  # there is no such option
     assert json.loads(by_plan.out)["cases"] == json.loads(by_plan.out)["released_cases"] == 12
 
     alone = cloakwork("risk", table, "--quiet")

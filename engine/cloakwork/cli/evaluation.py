@@ -178,8 +178,10 @@ def utility(
     with progress_of(quiet=quiet) as reporter:
         reporter("reading both logs")
         after = opened_log(release)
-        under = None if after.plan is None else after.plan.policy
-        before = opened_under(source, under, mapping)
+        if after.plan is None:
+            before = opened_log(source, mapping)
+        else:
+            before = opened_under(source, after.plan.policy, mapping)
         reporter("comparing them")
         found = measured(before.log, after.log, seconds=mining_seconds)
     if as_json:
