@@ -75,17 +75,17 @@ def anonymize(
             "anonymize: guarantee is 'dp' with epsilon=, or 'k-anonymity' with k= "
             f"(got {guarantee!a}, epsilon={epsilon!a}, k={k!a})"
         )
-    goal = {"kind": "differential-privacy", "epsilon": asked, "delta": delta}
+    over = ["control-flow", *(attributes or {})]
+    goal = {"kind": "differential-privacy", "epsilon": asked, "delta": delta, "over": over}
     if guarantee == "k-anonymity":
-        goal = {"kind": guarantee, "k": asked, "scope": "variants"}
-    goal["over"] = ["control-flow", *(attributes or {})]
+        goal = {"kind": guarantee, "k": asked, "scope": "variants", "over": over}
     policy = yaml.safe_load(_POLICY)
     policy["metadata"]["dataset"] = dataset
     spec = policy["spec"]
     spec |= {"guarantees": [goal], "assume": dict(assume or {})}
     spec["attributes"] |= attributes or {}
     if "window" in spec["assume"]:
-        goal["over"].append("timestamps")
+        over.append("timestamps")
         spec["attributes"][TIMESTAMP] = {"role": "timestamp"}
     if total is not None:
         spec["budget"] = {"total": dict(total)}
