@@ -41,6 +41,7 @@ from cloakwork.publishing.publish import Published, check_destination
 from cloakwork.publishing.publish import pack as pack_release
 from cloakwork.publishing.publish import publish as publish_release
 from cloakwork.publishing.verify import Demands, Verification
+from cloakwork.report.ledger_text import lowered_lines
 from cloakwork.report.model import Audience
 from cloakwork.report.model import Format as ReportFormat
 from cloakwork.report.render import internal_files, render, render_pdf
@@ -193,7 +194,7 @@ def release(
         book, plan.policy, plan.policy_digest, columns=columns, require=require_approval
     )
     outlook = budget(plan, ledger=book)
-    for warning in warning_lines(plan, outlook.without_dp):
+    for warning in (*warning_lines(plan, outlook.without_dp), *lowered_lines(outlook)):
         reporter(f"warning: {warning}")
     if still_open := open_window_line(plan):
         reporter(f"warning: {still_open}")

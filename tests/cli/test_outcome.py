@@ -204,15 +204,25 @@ def test_fewer_attributes_are_advised_where_some_are_drawn(values):
 
 
 def test_what_the_ledger_counts_is_listed_as_charged(cloakwork, tmp_path, ledger):
-    """Also the same noise as metric privacy."""
+    """Also the same noise as metric privacy; and a total below the dataset's is told first."""
     shipped = ROOT / "policies" / "kanon-case-dp-timestamps.yaml"
     policy = hurried(shipped, tmp_path, seconds=0.1)
+    document = yaml.safe_load(policy.read_text("utf-8"))
+    document["spec"]["budget"]["total"]["epsilon"] = 20.0
+    policy.write_text(yaml.safe_dump(document), "utf-8")
     log = small_log(tmp_path)
     done = cloakwork("apply", policy, log, "--out", tmp_path / "one", "--ledger", ledger)
-    assert done.code == 0, done.err
+    assert done.code == 0 and "below the dataset's" not in done.err, done.err
     charged = done.out.partition("Charged")[2].partition("Warning")[0]
     spent = {
         each.currency for each in Ledger(str(ledger)).summary()[0].balances if each.spent.epsilon
     }
     assert spent == {"unit", "metric"}
     assert "differential privacy of each case" in charged and "metric privacy" in charged
+    document["spec"]["budget"]["total"]["epsilon"] = 10.0
+    policy.write_text(yaml.safe_dump(document), "utf-8")
+    options = (policy, log, "--ledger", ledger)
+    assert "below the dataset's" in " ".join(cloakwork("plan", *options).out.split())
+    done = cloakwork("apply", *options, "--out", tmp_path / "two")
+    warned, _, rest = done.err.partition("below the dataset's")
+    assert "this policy's total" in warned and rest

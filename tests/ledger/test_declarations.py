@@ -17,6 +17,7 @@ from cloakwork.ledger.datasets import declare_dataset
 from cloakwork.ledger.declarations import WINDOW_LENGTHS
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.policy.declared import Period
+from cloakwork.report.ledger_text import lowered_lines
 from ledger.test_ledger import metric, request, reserve, total, unit
 
 
@@ -254,3 +255,19 @@ def test_against_a_separate_count(steps: Sequence[tuple[str, Decimal, Decimal]])
         assert ledger.verify() is None
         balance = ledger.remaining("claims").get("case")
         assert balance is None or balance.spent == Cost(epsilon=float(spent))
+
+
+def test_a_total_below_the_datasets_is_told_before_it_binds(ledger: Ledger) -> None:
+    """Of a release that spends in that book; one with the same total, or none, lowers nothing."""
+    ledger.reserve(request(unit(1.0), terms=BudgetTerms(totals=total(8.0))))
+    for charges, totals, is_told in (
+        (unit(1.0), total(4.0), True),
+        (unit(1.0), total(8.0), False),
+        (unit(1.0), None, False),
+        ((), total(4.0), False),
+    ):
+        terms = BudgetTerms(totals=totals or {})
+        told = list(lowered_lines(ledger.check(request(charges, terms=terms))))
+        assert [("epsilon 4" in line, "epsilon 8" in line) for line in told] == [
+            (True, True) for _ in range(is_told)
+        ]

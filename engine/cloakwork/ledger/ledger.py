@@ -170,7 +170,8 @@ class BudgetForecast:
     Of a book with an account for each window: that of the window that is released, or all of them.
     ``without_dp``: how many earlier releases, of cases or persons that may be in this one too,
     hold what no DP guarantee covers (k-anonymity and the like). ``declaration``: what the dataset
-    is declared with.
+    is declared with. ``standing``: the same books without the policy's totals, which bind
+    from its release on.
     """
 
     before: tuple[Balance, ...]
@@ -179,6 +180,7 @@ class BudgetForecast:
     earlier: int
     without_dp: int
     declaration: DatasetDeclaration = NOTHING_DECLARED
+    standing: tuple[Balance, ...] = ()
 
 
 class Ledger:
@@ -659,7 +661,11 @@ def forecast_budget(
         if book.currency != "local" or "local" in currencies
         for window in ([terms.window] if terms.window is not None else after.accounts(book))
     ]
-    balances = tuple(after.balance(book, shift, window) for book, window in accounts)
+
+    def balances_in(account: Account) -> tuple[Balance, ...]:
+        return tuple(account.balance(book, shift, window) for book, window in accounts)
+
+    balances = balances_in(after)
     costs = []
     for balance in balances:
         # A total of nothing counts what the book counts.
@@ -668,7 +674,7 @@ def forecast_budget(
         cost, _ = sum_against(charges, nothing, after.cases)
         costs.append(cost.as_cost())
     return BudgetForecast(
-        before=tuple(before.balance(book, shift, window) for book, window in accounts),
+        before=balances_in(before),
         cost=tuple(costs),
         after=balances,
         earlier=sum(not record.failed_before_release for record in records),
@@ -676,4 +682,5 @@ def forecast_budget(
             record.without_dp and record.concerns_same(terms.window, terms.unit)
             for record in records
         ),
+        standing=balances_in(account),
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from cloakwork.base.costs import Cost, cost_text
+from cloakwork.base.costs import NOTHING, Cost, cost_text
 from cloakwork.base.quantities import duration_text, format_duration
 from cloakwork.base.text import counted, listed
 from cloakwork.report.screen import block, columns
@@ -293,6 +293,17 @@ def _name_of(currency: str, unit: str | None, shift: timedelta | None, window: s
     elif shift:
         name += f", per {duration_text(shift)}"
     return f"window {window}, {name}" if window else name
+
+
+def lowered_lines(outlook: "BudgetForecast") -> Iterator[str]:
+    """The totals that a release lowers for good: a line a book."""
+    for now, then, cost in zip(outlook.standing, outlook.before, outlook.cost, strict=True):
+        # A total binds where the release spends.
+        if cost != NOTHING and now.total not in (None, then.total):
+            yield (
+                f"{budget_name(now)}: this policy's total, {priced(then, then.total)}, is below "
+                f"the dataset's, {priced(now, now.total)}, and binds it from this release on"
+            )
 
 
 def kept_apart(balance: "Balance") -> str:

@@ -276,8 +276,10 @@ def _budget(plan: Plan, outlook: "BudgetForecast | None") -> Iterator[ScreenSect
         yield ScreenSection("" if balances else "Budget", (unbounded,), most_lines=3)
     if outlook is None:
         return
-    from cloakwork.report.ledger_text import declaration_line
+    from cloakwork.report.ledger_text import declaration_line, lowered_lines
 
+    lowered = tuple(lowered_lines(outlook))
+    yield ScreenSection("Lowers", lowered, most_lines=3, legible_lines=3)
     declared = declaration_line(outlook.declaration)
     if declared is not None:
         yield ScreenSection("Dataset", (declared,), most_lines=2)
