@@ -1,5 +1,6 @@
 """The noisy tables of a log: the same to the bit in memory and in batches on disk, however many."""
 
+from dataclasses import replace
 from itertools import pairwise
 from unittest.mock import patch
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 from cloakwork.engines.batched import LocalEngine
+from cloakwork.engines.measured import ReleasedLog
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.kernel import Descent, Kernel
 from cloakwork.kernel import kernel as kernel_module
@@ -120,6 +122,23 @@ def test_released_cases_that_come_in_parts_are_the_same_on_both_engines(runs):
             )
         assert_same_log(whole, parted)
         assert whole.case_count == RELEASED.case_count
+
+
+def test_the_part_that_asks_knows_where_its_cases_stand():
+    """Of a log in memory, too, whose cases are not numbered; and where it is not the first part."""
+    last = RELEASED.keep_cases(np.argsort(np.diff(RELEASED.offsets), kind="stable"))
+    last = replace(last, case_index=None)
+    part = ReleasedLog.of(last, (), 7).fullest()
+    assert part.index_of_case[0] > 0
+    where = part.index_of_case
+    assert np.array_equal(np.diff(part.offsets), np.diff(last.offsets)[where])
+    runs = TIMES()
+    with patch.object(run_steps, "CASES_OF_A_PART", 7):
+        step = runs.granted(next(iter(runs.offers())))
+        noise = reproducible(1)
+        seen = step.look(BATCH_LOG, MemoryEngine(), noise)
+        rewrite = step.take(seen, noise, released=last).rewrite
+        assert MemoryEngine().rewrite(last, rewrite).case_count == last.case_count
 
 
 def test_each_range_of_spread_cases_is_like_all():

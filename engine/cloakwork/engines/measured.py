@@ -158,7 +158,9 @@ class ReleasedLog:
 
 
 def _cases_in(batch: EventLog, size: int, place: int) -> EventLog:
-    return batch.keep_cases(np.flatnonzero(batch.index_of_case // size == place))
+    part = np.flatnonzero(batch.index_of_case // size == place)
+    # A log in memory does not say where its cases stand, and its part has to.
+    return replace(batch, case_index=batch.index_of_case).keep_cases(part)
 
 
 def released_cases(log: LogHandle, columns: Iterable[str]) -> Cases:
