@@ -24,12 +24,9 @@ from cloakwork.authoring.suggestion import (
     SuggestionRequest,
     header_of,
 )
-from cloakwork.base.costs import Charge, Cost
 from cloakwork.base.progress import silent
 from cloakwork.base.quantities import parse_duration
 from cloakwork.errors import LogError, PolicyError
-from cloakwork.ledger.account import BudgetTerms
-from cloakwork.ledger.ledger import Ledger, ReservationRequest
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from cloakwork.plan.planner import make_plan
 from cloakwork.plan.policies import parse_policy
@@ -446,18 +443,3 @@ def test_a_name_that_reads_like_a_question_stays(tmp_path):
     )
     _, policy = answered(listed, "p.yaml", {"age": "0..9"}, base=Path(), confirmed_by=None)
     assert set(policy.goals()[0].over) == {"control-flow", "case:u]i", "age"}
-
-
-@pytest.mark.parametrize(("spent", "times", "left"), [(1.0, "drawn", 1), (3.5, "none", 0)])
-def test_the_total_is_what_the_ledger_holds(spent, times, left, tmp_path):
-    """So that neither this policy binds the dataset lower, nor says more than is left of it."""
-    book = Ledger(str(tmp_path / "ledger.db"))
-    fresh = suggest(RICH, HEADER, "share", "whole-log-dp", times=times)
-    assert policy_text(fresh.known_to(book)) == policy_text(fresh)
-    charges = (Charge(currency="unit", unit="case", cost=Cost(epsilon=spent, delta=1e-6)),)
-    terms = BudgetTerms(totals={"unit": Cost(epsilon=4.0, delta=4e-6)})
-    book.reserve(ReservationRequest(dataset="data", policy="p", charges=charges, terms=terms))
-    text = policy_text(fresh.known_to(book))
-    total = parse_policy(text).spec.budget.total
-    assert total is not None and total.cost() == Cost(epsilon=4.0, delta=4e-6)
-    assert f"# {left} more like this one" in text and f"# {left} more" not in policy_text(fresh)

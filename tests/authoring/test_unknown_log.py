@@ -67,7 +67,7 @@ def test_a_date_of_two_meanings_is_a_question(cloakwork, tmp_path):
     assert cloakwork("policy", "lint", policy, log).code == 0
     given = ("--input", "time_format=%d/%m/%Y %H:%M", "--force", "--out", policy)
     assert "a question" not in cloakwork("policy", "suggest", "--quick", log, *given).out
-    wrong = cloakwork("policy", "suggest", "--quick", log, "--out", policy, "--input", "form=x")
+    wrong = cloakwork("policy", "suggest", "--quick", log, *given[2:], "--input", "form=x")
     assert wrong.code == 2 and "the names are format, delimiter" in wrong.err
 
 

@@ -93,14 +93,7 @@ def test_exit_code_of_the_context_is_the_exit_code(run):
             4,
             "budget of dataset 'd' (differential privacy) is exhausted: "
             "this release costs epsilon 1, delta 0; left are epsilon 0.5, delta 0; "
-            "what would fit is epsilon 0.5; ask the dataset's owner\n",
-        ),
-        (
-            BudgetExceeded("d", "unit", (1, 0), (0, 0)),
-            4,
-            "budget of dataset 'd' (differential privacy) is exhausted: this release costs "
-            "epsilon 1, delta 0; nothing is left; a smaller one of this kind would "
-            "not fit either; ask the dataset's owner\n",
+            "what would fit is epsilon 0.5, else ask the dataset's owner\n",
         ),
         (
             VerificationFailed(["log.xes.gz: digest differs"]),

@@ -29,13 +29,10 @@ from cloakwork.authoring.unknown_log import (
     taken_in_words,
 )
 from cloakwork.base.errors import LogError
-from cloakwork.base.facts import CASE
 from cloakwork.base.globs import is_glob
 from cloakwork.base.progress import Reporter
 from cloakwork.base.quantities import parse_duration
 from cloakwork.base.text import shown, words_of
-from cloakwork.ledger.account import Balance
-from cloakwork.ledger.ledger import Ledger
 from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog, read_alike, rows_left_out
 from cloakwork.log.formats.detect import DetectedInput
 from cloakwork.log.formats.options import ROLES, InputOptions
@@ -157,7 +154,6 @@ class Suggestion:
       that.
     - ``log``: what was looked at.
     - ``values``: which values attributes can have, as answered: the fields of their rules.
-    - ``standing``: the budget of the dataset's units, where the ledger holds one.
     - ``instead_of``: the form that was proposed, where another one was taken after reading figures
       of the log. ``confirmed_by``: who says that what was read off the log is publicly known.
     """
@@ -178,12 +174,6 @@ class Suggestion:
     circumstances: Circumstances = field(default_factory=Circumstances)
     values: Mapping[str, str] = field(default_factory=dict)
     log: EventLog | None = field(default=None, repr=False, compare=False)
-    standing: Balance | None = None
-
-    def known_to(self, ledger: Ledger) -> "Suggestion":
-        """The suggestion with the budget that its dataset has already."""
-        books = ledger.remaining(self.header.dataset)
-        return replace(self, standing=books.get(self.unit or CASE))
 
     def taking(self, form: str) -> "Suggestion":
         """The suggestion with another form, taken after reading figures of the log."""

@@ -40,10 +40,10 @@ def measured_log(log: LogHandle, rows: CaseRows, noise: Noise) -> Measured | Mea
     """What a kernel answers from, each case by itself: batch by batch, where the log lies in
     several.
     """
-    if isinstance(log, EventLog):
-        return measured_cases(log, rows, noise)
-    # One draw for the order, as in memory: the noise that follows is the same there.
+    # One draw for the order, in memory and in batches: the noise that follows is the same.
     order = int(noise.uniform(np.array([1 << 62]))[0])
+    if isinstance(log, EventLog):
+        return measured_cases(log, rows, reproducible(order))
 
     def measured(place: int, batch: EventLog) -> Measured:
         return measured_cases(batch, rows, reproducible(order + place))

@@ -678,7 +678,8 @@ class Kernel:
         added: so is a unit's, whatever batches there are, and integers have one sum in any order.
         """
         query = self.__twice(query)
-        measured = self.__measured
+        # What others' functions are asked again is drawn of all cases, once.
+        measured = self.__measured if self.__is_ours else self.__measured.whole()
         if not clip.sampled:
             find = partial(_sums_of, query, clip, labels)
             return measured.added_up(find, _together, here=not self.__is_ours)
