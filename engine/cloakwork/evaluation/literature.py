@@ -114,8 +114,10 @@ def cycle_time_error(source: pl.DataFrame, release: pl.DataFrame) -> float | Non
     Both as ``hours_of_steps`` gives them. None where no event of the source has a time before it.
     """
     # Rounded and in one order: the order of sums, and so their last digit, differs by run.
-    mean = pl.col("hours").mean().round(9)
-    means = [side.group_by("second").agg(mean).sort("second") for side in (source, release)]
+    means = [
+        side.group_by("second").agg(pl.col("hours").mean().round(9)).sort("second")
+        for side in (source, release)
+    ]
     both = means[0].join(means[1], on="second", how="left", suffix="_after")
     before, after = both["hours"], both["hours_after"]
     # 0 / 0 is no error at all; anything else over 0 is the largest.
@@ -124,8 +126,8 @@ def cycle_time_error(source: pl.DataFrame, release: pl.DataFrame) -> float | Non
 
 
 def _total_hours(hours: pl.DataFrame) -> dict[tuple[str, str], float]:
-    total = pl.col("hours").sum().round(9)
-    totals = hours.group_by("first", "second").agg(total).sort("first", "second")
+    totals = hours.group_by("first", "second").agg(pl.col("hours").sum().round(9))
+    totals = totals.sort("first", "second")
     return {(first, second): total for first, second, total in totals.iter_rows()}
 
 
