@@ -18,6 +18,7 @@ from cloakwork.cli.options import (
     device_option,
     json_option,
     ledger_option,
+    mining_option,
     open_ledger,
     print_json,
     print_lines,
@@ -139,14 +140,9 @@ def audit() -> None:
 @click.argument("source", type=PATH)
 @click.argument("release", type=PATH)
 @column_option
-@click.option(
-    "--mine",
-    "mining_seconds",
-    type=click.FloatRange(min=0),
-    default=0.0,
-    metavar="SECONDS",
+@mining_option(
     help="Mine a process model of RELEASE and try it on SOURCE, for this long at most, and say "
-    "which cases look ordinary (extra: mining).",
+    "which cases look ordinary (extra: mining)."
 )
 @quiet_option
 @json_option

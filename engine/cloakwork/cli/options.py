@@ -66,6 +66,17 @@ device_option = click.option(
 )
 
 
+mining_option = partial(
+    click.option,
+    "--mine",
+    "mining_seconds",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    metavar="SECONDS",
+)
+"""For how many seconds a process model may be mined; called with its ``help``."""
+
+
 def column_mapping(pairs: tuple[str, ...], log: Path) -> dict[str, str]:
     """``NAME=COLUMN`` pairs as a mapping from full name to the file's own; only the name of
     ``log`` is looked at.

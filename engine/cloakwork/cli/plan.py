@@ -17,6 +17,7 @@ from cloakwork.cli.options import (
     device_option,
     json_option,
     ledger_option,
+    mining_option,
     open_ledger,
     policy_first,
     print_json,
@@ -242,14 +243,9 @@ def _profile_lines(made: "Profile") -> Iterator[str]:
     metavar="FILE",
     help="Ed25519 private key (PEM); default: $CLOAKWORK_SIGNING_KEY, else your own.",
 )
-@click.option(
-    "--mine",
-    "mining_seconds",
-    type=click.FloatRange(min=0),
-    default=0.0,
-    metavar="SECONDS",
+@mining_option(
     help="For the internal report: mine a process model of the release and try it on LOG, "
-    "for so long at most.",
+    "for so long at most."
 )
 @click.option(
     "--require-approval", is_flag=True, help="Refuse a policy that the registry does not approve."
