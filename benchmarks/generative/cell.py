@@ -11,7 +11,6 @@ log's activities, its longest case, its cases rounded up to two digits. Noise is
 """
 
 import json
-import re
 import sys
 import time
 from collections.abc import Callable
@@ -30,12 +29,15 @@ from cloakwork.evaluation.control_flow import (
     true_variants,
 )
 from cloakwork.evaluation.utility import MOST_PAIRS
-from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
-from cloakwork.log.formats import read_log
+from cloakwork.log.eventlog import EventLog
 from cloakwork.noise import secret
 from cloakwork.testing import prepare
 
-LOGS = Path(__file__).resolve().parents[3] / "shared" / "logs"
+# The checkout, wherever this is run from.
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from benchmarks.variants.cell import declared, peak, read
+
 UNIFORM = "uniform over the leaked variants"
 OPTIONS: dict[tuple[str, str], dict[str, Any]] = {
     ("variants/ddpm-published", "sepsis"): {"epochs": 3, "steps": 20},
@@ -44,21 +46,6 @@ OPTIONS: dict[tuple[str, str], dict[str, Any]] = {
 """By method and log, what a mechanism is told beside its defaults. The published forms: what keeps
 a run on two busy cores below a minute (a denoiser over 846 variants has nine million weights).
 """
-
-
-def read(name: str) -> EventLog:
-    """A real log, its activities and times only."""
-    return read_log(LOGS / f"{name}.xes.gz", keep=lambda column: column in (ACTIVITY, TIMESTAMP))
-
-
-def declared(log: EventLog, source: Histogram) -> dict[str, Any]:
-    """The facts that every mechanism is given."""
-    unit = 10 ** max(0, len(str(log.cases.height)) - 2)
-    return {
-        "alphabet": tuple(sorted(set().union(*source))),
-        "longest_case": int(np.diff(log.offsets).max()),
-        "units_at_most": -(-log.cases.height // unit) * unit,
-    }
 
 
 def at(cell: dict[str, Any], log: EventLog, source: Histogram, epsilon: float) -> dict[str, Any]:
@@ -118,15 +105,12 @@ def repeated(draw: Callable[[], Histogram], source: Histogram, runs: int) -> dic
             similarities.append(round(relative_log_similarity(source, release), 4))
     means = {name: round(float(np.mean([one[name] for one in found])), 3) for name in found[0]}
     similarity = round(float(np.mean(similarities)), 4) if similarities else None
-    return {"similarity": similarity, "similarities": similarities, **means, "mib": peak()}
-
-
-def peak() -> float | None:
-    """The peak of the process's memory in MiB; None where the system does not say."""
-    status = Path("/proc/self/status")
-    if not status.exists():
-        return None
-    return round(int(re.search(r"VmHWM:\s+(\d+)", status.read_text("ascii"))[1]) / 1024)
+    return {
+        "similarity": similarity,
+        "similarities": similarities,
+        **means,
+        "mib": round(peak() or 0),
+    }
 
 
 def main(cell: dict[str, Any]) -> None:

@@ -5,8 +5,7 @@
 
 ``ours`` is our form of the paper's mechanism with the paper's parameters, ``ours_by_choice`` what
 the planner takes by itself for the same guarantee, from declared facts (here read off the log, as
-in ``benchmarks/variants``). Figures are medians, ``spread``
-the least and the most of the runs.
+in ``benchmarks/variants``). Figures are medians, ``spread`` the least and the most of the runs.
 """
 
 import itertools
@@ -21,7 +20,11 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from benchmarks.generative.cell import OPTIONS as NETWORKS
+from benchmarks.generative.cell import UNIFORM
+from benchmarks.generative.cell import uniform as drawn_uniformly
 from benchmarks.papers.tables import Row, read_table
+from benchmarks.variants.cell import declared as cell_facts
 
 from cloakwork.accounting.events import cost
 from cloakwork.base.costs import DiscreteLaplace, PoissonSampled, Repeated
@@ -58,7 +61,6 @@ ALGORITHMS = {"PRETSA": "kanon/pretsa", "BF-PRETSA": "kanon/best-first", "PRETSA
 PURE = 1e-6
 """Delta of what the planner takes beside a paper that has none."""
 
-UNIFORM = "uniform over the leaked variants"
 NAMES = {
     "SaCoFa": "variants/sacofa-published",
     "SaCoFa, pruned by rules": "variants/sacofa-published",
@@ -66,11 +68,6 @@ NAMES = {
     "TraVaG": "variants/travag-published",
     "DDPM": "variants/ddpm-published",
 }
-NETWORKS: dict[tuple[str, str], dict[str, Any]] = {
-    ("DDPM", "Sepsis"): {"epochs": 3, "steps": 20},
-    ("TraVaG", "BPIC-2012-App"): {"epochs": 5, "adversarial_epochs": 5},
-}
-"""What keeps a run on two busy cores near a minute, as in ``benchmarks/generative``."""
 
 
 @dataclass(frozen=True)
@@ -143,12 +140,7 @@ def middle(runs: list[dict[str, Any]], name: str) -> tuple[float | None, list[fl
 
 def declared(log: EventLog) -> dict[str, Any]:
     """The facts that every mechanism is given, read off the log: public ones would be declared."""
-    unit = 10 ** max(0, len(str(log.cases.height)) - 2)
-    return {
-        "alphabet": tuple(sorted(set().union(*histogram(log)))),
-        "longest_case": int(np.diff(log.offsets).max()),
-        "units_at_most": -(-log.cases.height // unit) * unit,
-    }
+    return cell_facts(log, histogram(log))
 
 
 def by_mechanism(name: str, log: EventLog, options: dict[str, Any], **budget: float) -> Make:
@@ -250,12 +242,13 @@ def characteristics(log: EventLog) -> Make:
 
 def uniform(log: EventLog) -> Make:
     """As many cases, each of any of the log's variants: all that a leaked domain gives away."""
-    variants, cases = sorted(histogram(log)), log.cases.height
+    source = histogram(log)
 
     def make() -> Made:
         begun = time.perf_counter()
-        drawn = secret().uniform(np.full(cases, len(variants), np.int64))
-        labels = [list(variants[row]) for row in drawn.tolist()]
+        drawn = drawn_uniformly(source)
+        labels = [variant for variant, count in drawn.items() for _ in range(count)]
+        cases = len(labels)
         events = pl.DataFrame({ACTIVITY: [label for each in labels for label in each]})
         ids = pl.DataFrame({CASE_ID: [f"{case}" for case in range(cases)]})
         of_case = np.repeat(np.arange(cases), [len(each) for each in labels])
@@ -329,13 +322,19 @@ def makers(table: str, name: str, log: EventLog, given: dict[str, Any]) -> tuple
     if given["mechanism"] == UNIFORM:
         return partial(uniform, log), None, "the uniform draw has no epsilon"
     budget = {"epsilon": given["epsilon"], "delta": given.get("delta", PURE)}
-    options = NETWORKS.get((given["mechanism"], name), {})
+    mechanism = NAMES[given["mechanism"]]
+    options = NETWORKS.get((mechanism, file_of(table, name)), {})
     if table == "sacofa":
         options = {"length": given["N"], "threshold": given["P"]}
         if given["mechanism"] != "Laplace tree":
             options["harmless_threshold"] = given.get("harmless", given["P"])
-    ours = partial(by_mechanism, NAMES[given["mechanism"]], log, options, **budget)
+    ours = partial(by_mechanism, mechanism, log, options, **budget)
     return ours, choice, lowered
+
+
+def file_of(table: str, name: str) -> str | None:
+    """The file of a log that a paper calls so."""
+    return read_table(table).logs.get(name, {}).get("file")
 
 
 def with_real_costs(table: str, log: EventLog, given: dict[str, Any]) -> list[dict[str, Any]]:
