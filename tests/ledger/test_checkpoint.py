@@ -79,9 +79,9 @@ def rewrite(ledger: Ledger, entries: Iterable[Entry]) -> None:
             connection.execute(tables().entries.insert().values(asdict(entry)))
 
 
-def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def elsewhere(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing that was kept here is known; the keys are."""
-    monkeypatch.setattr(checkpoints, "data_home", lambda: Path("/nowhere"))
+    monkeypatch.setattr(checkpoints, "data_home", lambda: people.folder / "elsewhere")
 
 
 def signed(people: People, name: str = "head.json") -> Path:
@@ -132,7 +132,7 @@ def test_every_prefix_of_the_journal_shows(
 ) -> None:
     """Cut anywhere, the journal is a whole chain, and shorter than what was signed."""
     head, entries = signed(people), people.ledger.journal.read()
-    elsewhere(monkeypatch)
+    elsewhere(people, monkeypatch)
     for length in range(len(entries)):
         rewrite(people.ledger, entries[:length])
         # Without the checkpoint nothing is found: this is what it is for.
@@ -149,7 +149,7 @@ def test_one_entry_changed_shows_though_the_chain_is_written_anew(
     people: People, cloakwork: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     head, entries = signed(people), people.ledger.journal.read()
-    elsewhere(monkeypatch)
+    elsewhere(people, monkeypatch)
     for changed in range(len(entries)):
         body = json.dumps(entries[changed].fields() | {"": 0}, sort_keys=True)
         forged = [*entries[:changed], replace(entries[changed], body=body), *entries[changed + 1 :]]
@@ -169,7 +169,7 @@ def test_entries_that_follow_hide_no_missing_revocation(
     without = [entry for entry in entries if entry.kind != "policy-revoked"]
     rewrite(people.ledger, without)
     with monkeypatch.context() as patch:
-        elsewhere(patch)
+        elsewhere(people, patch)
         reserve(people.ledger, unit(0.2), total(10.0)).commit()
         said = verified(cloakwork, people, head)
     assert said.code == 5
