@@ -17,8 +17,7 @@ from cloakwork.cli.policy import policy
 from cloakwork.errors import PolicyError
 from cloakwork.plan.policies import load_policy
 from cloakwork.policy.lint import ADVICE_RULES
-from cloakwork.policy.load import list_policies, shipped
-from cloakwork.policy.schema import schema_text
+from cloakwork.policy.load import list_policies, schema_text, shipped
 from cloakwork.report.policy_findings import CHANGE_RULES, Annotation, github_command, sarif
 from conftest import EXAMPLES, Said
 

@@ -16,10 +16,11 @@ from cloakwork.base.costs import FREE, Composed, DiscreteLaplace
 from cloakwork.errors import BudgetExceeded, VerificationFailed
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.plan.planner import make_plan
+from cloakwork.policy.load import shipped
 from cloakwork.publishing import verify as verifying
 from cloakwork.publishing.examine import verify
 from cloakwork.publishing.keys import SigningKey, signing_key
-from cloakwork.publishing.statement import statement_schema
+from cloakwork.publishing.statement import STATEMENT_SCHEMA
 from cloakwork.run.run import Run
 from publishing.conftest import (
     REAL_PROOF,
@@ -32,6 +33,7 @@ from publishing.conftest import (
 )
 
 Monkey = pytest.MonkeyPatch
+SCHEMA = json.loads((shipped("schemas") / STATEMENT_SCHEMA).read_bytes())
 
 NOISE = DiscreteLaplace(scale=0.01).model_dump(mode="json")
 """Less noise than any plan here has."""
@@ -81,7 +83,7 @@ def test_a_statement_holds_what_was_recorded(made: Path) -> None:
     assert row.mechanism == step["mechanism"] == "variants/threshold"
     assert row.planned.model_dump(mode="json") == step["event"]
     assert row.recorded == row.planned != FREE
-    jsonschema.validate(payload_of(made)["predicate"], statement_schema())
+    jsonschema.validate(payload_of(made)["predicate"], SCHEMA)
 
 
 def test_a_whole_log_is_verified_step_by_step(tmp_path: Path, monkeypatch: Monkey) -> None:
@@ -110,7 +112,7 @@ def test_a_whole_log_is_verified_step_by_step(tmp_path: Path, monkeypatch: Monke
         "timestamps/regression",
         "attributes/regression",
     ]
-    jsonschema.validate(payload_of(folder)["predicate"], statement_schema())
+    jsonschema.validate(payload_of(folder)["predicate"], SCHEMA)
     with pytest.raises(BudgetExceeded):
         Run(plan=make_plan(policy)).release(a_log(VARIANTS), ledger)
 

@@ -22,7 +22,6 @@ from cloakwork.publishing.statement import (
     PrivacyStatement,
     ReleasedColumn,
     predicate_digest,
-    schema_texts,
     statement_payload,
 )
 from publishing.conftest import a_plan, a_policy
@@ -160,12 +159,6 @@ def test_the_digest_depends_on_every_part_of_the_predicate() -> None:
         stated.model_copy(update={"exposed": ()}),
     ]
     assert len({predicate_digest(predicate) for predicate in (stated, *others)}) == 4
-
-
-def test_the_shipped_schemas_are_the_models() -> None:
-    """Written anew by ``python -m cloakwork.publishing.statement``."""
-    for name, text in schema_texts().items():
-        assert SCHEMA.with_name(name).read_text() == text
 
 
 def test_a_statement_fits_the_shipped_schema() -> None:

@@ -23,6 +23,7 @@ from cloakwork.plan.planner import plan_text, replan, require_window
 from cloakwork.plan.policies import load_policy, parse_policy
 from cloakwork.policy.document import in_quotes
 from cloakwork.policy.load import (
+    SCHEMA_FILE,
     digest,
     list_templates,
     read_policy_text,
@@ -32,8 +33,6 @@ from cloakwork.policy.load import (
 )
 from cloakwork.policy.model import Policy
 from cloakwork.policy.semantics import HEADER_QUESTIONS, STILL_OPEN, placeholder
-
-SCHEMA_FILE: Final = "privacy-policy-v1.json"
 
 
 @dataclass(frozen=True, slots=True)

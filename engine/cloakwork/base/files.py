@@ -72,7 +72,7 @@ def secret_made_once(
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             # A link replaces no file: of several processes the first one wins.
-            with suppress(FileExistsError), _private_draft(path, make()) as draft:
+            with suppress(FileExistsError), _draft_of(path, make(), 0o600) as draft:
                 os.link(draft, path)
     except OSError as error:
         raise OutputError(
@@ -84,21 +84,30 @@ def secret_made_once(
     return secret
 
 
-def replace_file(path: Path, content: bytes) -> None:
-    """Write ``path``, readable by its owner only, whole or not at all, whoever does the same.
-    Raises OSError.
+def replace_file(
+    path: Path,
+    content: bytes,
+    *,
+    private: bool = True,
+) -> None:
+    """Write ``path`` whole or not at all, whoever does the same. Raises OSError.
+
+    ``private``: readable by its owner only; else with the mode of the file that stands there, or of
+    a new one.
     """
-    # Replacing a file is one step for its readers.
-    with _private_draft(path, content) as draft:
+    with _draft_of(path, content, 0o600 if private else 0o666) as draft:
+        if not private and path.exists():
+            shutil.copymode(path, draft)
+        # Replacing a file is one step for its readers.
         draft.replace(path)
 
 
 @contextmanager
-def _private_draft(path: Path, content: bytes) -> Iterator[Path]:
-    """What is to become ``path``, for its owner only. Raises OSError."""
+def _draft_of(path: Path, content: bytes, mode: int) -> Iterator[Path]:
+    """What is to become ``path``. Raises OSError."""
     with draft_folder(path.parent, _DRAFT) as folder:
-        draft = folder / "private"
-        draft.touch(0o600)
+        draft = folder / "new"
+        draft.touch(mode)
         draft.write_bytes(content)
         yield draft
 

@@ -51,15 +51,6 @@ everywhere.
 """
 
 
-SCHEMA_BOUNDS: Final = {
-    "gt": "exclusiveMinimum",
-    "ge": "minimum",
-    "lt": "exclusiveMaximum",
-    "le": "maximum",
-}
-"""What pydantic calls bounds, in JSON Schema's words."""
-
-
 class Frozen(BaseModel):
     """Base of every model here: immutable, and closed to unknown keys."""
 

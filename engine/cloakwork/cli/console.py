@@ -7,7 +7,7 @@ from typing import Final
 import click
 
 from cloakwork.base.errors import MissingExtra
-from cloakwork.cli.options import PATH, ledger_option
+from cloakwork.cli.options import PATH, ledger_option, progress
 
 SERVER: Final = "cloakwork.console.server"
 """Named and not imported: the command line stands beside the console, and works without it."""
@@ -41,8 +41,4 @@ def console(port: int, folder: Path, no_browser: bool, ledger: str | None) -> No
         raise MissingExtra(
             f"the console needs the package '{error.name}'; install cloakwork[console]"
         ) from error
-    server.serve(folder, ledger, port, browser=not no_browser, say=click.echo, note=_note)
-
-
-def _note(line: str) -> None:
-    click.echo(line, err=True)
+    server.serve(folder, ledger, port, browser=not no_browser, say=click.echo, note=progress)

@@ -2,7 +2,6 @@
 
 import textwrap
 from collections.abc import Iterator
-from difflib import get_close_matches
 from inspect import cleandoc
 from typing import Any
 
@@ -21,13 +20,13 @@ def mechanisms(name: str | None, as_json: bool) -> None:
     """List the mechanisms, or describe the one called NAME."""
     from cloakwork.base.errors import MechanismError
     from cloakwork.mechanisms.registry import catalogue
+    from cloakwork.policy.document import did_you_mean
 
     known = catalogue()
     if name is not None and name not in known:
-        near = get_close_matches(name, known, n=1)
-        hint = f"did you mean '{near[0]}'? " if near else ""
+        guess = did_you_mean(name, known)
         raise click.UsageError(
-            f"there is no mechanism '{name}'; {hint}'cloakwork mechanisms' lists them"
+            f"there is no mechanism '{name}'{guess}; 'cloakwork mechanisms' lists them"
         )
     described = []
     for each in [name] if name else known:

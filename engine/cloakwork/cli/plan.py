@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cloakwork.base.errors import NotApproved, OutputError
+from cloakwork.base.files import require_new
 from cloakwork.cli.options import (
     PATH,
     column_mapping,
@@ -175,10 +176,7 @@ def profile(
     read = policy_source(policy, ledger).policy()
     require_log(log)
     # Everything that can refuse does so before the profile is paid for.
-    if out.exists() or out.is_symlink():
-        raise OutputError(f"{out}: exists, and a profile is paid for each time; name a new file")
-    if not out.parent.is_dir():
-        raise OutputError(f"{out}: cannot be written, there is no folder {out.parent}")
+    require_new(out)
     # From here on the profile is paid for, whatever becomes of it.
     book = open_ledger(ledger)
     mapping = column_mapping(columns, log) or None

@@ -365,7 +365,7 @@ def answer(
         return
     base = file.parent if answers is None else answers.parent
     made, read = answered(text, str(file), said, base=base, confirmed_by=confirm)
-    replace_file(file, made.encode())
+    replace_file(file, made.encode(), private=False)
     left = [each.name for each in asked_in(made)]
     if as_json:
         print_json({"path": str(file), "answered": sorted(said), "asked": left, "valid": True})
@@ -383,7 +383,7 @@ policy.add_command(diff)
 @click.option("--out", type=PATH, help="Write it to this file instead of standard output.")
 def schema(out: Path | None) -> None:
     """Print the JSON Schema of the policy language, for editors and for checks elsewhere."""
-    from cloakwork.policy.schema import schema_text
+    from cloakwork.policy.load import schema_text
 
     if out is None:
         click.echo(schema_text(), nl=False)

@@ -82,14 +82,13 @@ def init(
     validate' refuses the file until it is answered.
     """
     from cloakwork.authoring.sources import (
-        SCHEMA_FILE,
         questions_of,
         sectors,
         shipped_policy,
         template_policy,
     )
     from cloakwork.plan.policies import load_shipped
-    from cloakwork.policy.load import list_policies, list_templates
+    from cloakwork.policy.load import SCHEMA_FILE, list_policies, list_templates
 
     if list_them:
         policies = [(each, load_shipped(each).metadata.purpose) for each in list_policies()]

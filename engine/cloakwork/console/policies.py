@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, get_args
 
 from pydantic import JsonValue
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from cloakwork.authoring.answers import answered, asked_in
 from cloakwork.authoring.registry import Registry
@@ -20,16 +20,15 @@ from cloakwork.authoring.versions import PolicyVersion, text_digest
 from cloakwork.base.errors import MOST_LINES, CloakworkError, FileProblem, PolicyError, first_line
 from cloakwork.console.visits import Visit, address, go, policy_file, policy_names, policy_source
 from cloakwork.console.work import compared
-from cloakwork.console.workplace import OutsideFolder, read_policy_text, write_text
+from cloakwork.console.workplace import OutsideFolder, write_text
 from cloakwork.evaluation.sweeping import is_guarantee, swept_numbers
 from cloakwork.plan.policies import load_policy, parse_policy
 from cloakwork.policy.diff import Change, diff, verdict, version_step
-from cloakwork.policy.document import Steps, read_document, value_at, with_values
+from cloakwork.policy.document import Steps, read_document, read_text, value_at, with_values
 from cloakwork.policy.explain import Section, explain
 from cloakwork.policy.lint import lint
-from cloakwork.policy.load import with_code_lists
+from cloakwork.policy.load import read_policy_text, schema_text, with_code_lists
 from cloakwork.policy.model import Role, Treatment
-from cloakwork.policy.schema import policy_schema
 from cloakwork.report.plan_screen import plan_sections
 from cloakwork.report.policy_findings import VERDICTS, Annotation, placed_advice, version_sentence
 
@@ -184,7 +183,7 @@ def _row(visit: Visit, name: str) -> dict[str, str]:
 def editor(visit: Visit) -> Response:
     """The editor of one policy file."""
     name = visit.asked("file")
-    text = read_policy_text(policy_file(visit, name))
+    text = read_text(policy_file(visit, name))
     saved = "saved" if visit.asked("saved") else ""
     return _editor(visit, name, text, text_digest(text), note=saved)
 
@@ -219,7 +218,7 @@ def save(visit: Visit) -> Response:
     path = policy_file(visit, name)
     text, fault = _edited(visit, name)
     # Two editors, or an editor and a terminal, must not overwrite each other.
-    if text_digest(read_policy_text(path)) != visit.sent("digest"):
+    if text_digest(read_text(path)) != visit.sent("digest"):
         fault = "the file has changed since it was opened here; copy what you wrote"
     if fault:
         return _editor(visit, name, text, visit.sent("digest"), note=f"NOT saved: {fault}")
@@ -255,7 +254,7 @@ def _around(number: float, *, in_whole: bool) -> list[str]:
 
 def schema(visit: Visit) -> Response:
     """The schema of policies, for completion in the editor."""
-    return JSONResponse(policy_schema())
+    return Response(schema_text(), media_type="application/json")
 
 
 def compare_two(visit: Visit) -> Response:
@@ -363,7 +362,7 @@ def add(visit: Visit) -> Response:
     """Add a policy file as the version that it names, signed with your key."""
     name = visit.sent("file")
     path = policy_file(visit, name)
-    text = with_code_lists(read_policy_text(path), path)
+    text = read_policy_text(path)
     author = _said(visit, "author", "who wrote it")
     reason = visit.sent("reason") or "added"
     version = Registry(visit.state.ledger()).add(text, author=author, reason=reason, label=name)

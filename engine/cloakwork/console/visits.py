@@ -23,10 +23,9 @@ from cloakwork.console.workplace import (
     POLICY_ENDINGS,
     OutsideFolder,
     Workplace,
-    read_policy_text,
 )
 from cloakwork.ledger.ledger import Ledger
-from cloakwork.policy.load import with_code_lists
+from cloakwork.policy.load import read_policy_text
 from cloakwork.report.failures import notes_of
 from cloakwork.report.html import templates_of
 from cloakwork.report.texts import threshold_lines
@@ -363,7 +362,7 @@ def policy_source(visit: Visit, name: str) -> PolicySource:
     if is_reference(name) and not name.lower().endswith(POLICY_ENDINGS):
         return PolicySource(Registry(visit.state.ledger()).get(name).text, name, None)
     path = policy_file(visit, name)
-    return PolicySource(with_code_lists(read_policy_text(path), path), name, path)
+    return PolicySource(read_policy_text(path), name, path)
 
 
 def policy_file(visit: Visit, name: str) -> Path:

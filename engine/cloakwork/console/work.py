@@ -40,15 +40,15 @@ from cloakwork.console.visits import (
 from cloakwork.console.workplace import (
     PLAN_ENDING,
     OutsideFolder,
-    read_policy_text,
     write_text,
 )
 from cloakwork.evaluation.rehearsal import budget_fault, rehearsed
 from cloakwork.plan.budget import Profile
 from cloakwork.plan.model import Plan
 from cloakwork.plan.policies import parse_policy
+from cloakwork.policy.document import read_text
 from cloakwork.policy.lint import lint
-from cloakwork.policy.load import with_code_lists
+from cloakwork.policy.load import read_policy_text
 from cloakwork.policy.model import Policy
 from cloakwork.report.comparison import beside_lines, comparison_html, form_rows, table_rows
 from cloakwork.report.failures import noting_remains
@@ -191,7 +191,7 @@ def take(visit: Visit) -> Response:
     path = visit.workplace.root / name
     if not path.exists():
         path = visit.workplace.new(name)
-    elif read_policy_text(policy_file(visit, name)) not in [each.text for each in forms.values()]:
+    elif read_text(policy_file(visit, name)) not in [each.text for each in forms.values()]:
         raise OutsideFolder(f"{name}: has changed since it was proposed; propose again")
     write_text(path, forms[form].text)
     return go(address("/policy", file=name))
@@ -215,7 +215,7 @@ def lint_log(visit: Visit) -> Response:
     log_name = visit.sent("log")
     path = policy_file(visit, name)
     log = visit.workplace.existing_file(log_name)
-    text = with_code_lists(read_policy_text(path), path)
+    text = read_policy_text(path)
     policy = parse_policy(text, name)
 
     def work(progress: JobProgress) -> JobResult:

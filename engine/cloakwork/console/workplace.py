@@ -4,24 +4,20 @@ No path that a form sends leads out of it, by ``..``, by an absolute path or by 
 """
 
 import os
-import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Final
 
 from cloakwork.base.errors import CloakworkError, OutputError
+from cloakwork.base.files import replace_file
 
 DEEPEST: Final = 3
 """Folders below the console's own that are looked through."""
 
 MOST_ENTRIES: Final = 5000
 """Entries of folders that are looked at for one page."""
-
-LONGEST_POLICY: Final = 1_000_000
-"""Bytes of a policy that the editor opens."""
 
 LOG_ENDINGS: Final = (
     ".xes",
@@ -207,33 +203,9 @@ def _begins_like(path: Path, signs_of: Mapping[str, tuple[bytes, ...]]) -> bool:
     return any(sign in begins for sign in signs)
 
 
-def read_policy_text(path: Path) -> str:
-    """The text of a policy file; raises OutputError where it is none."""
-    try:
-        # The size comes first, so that no huge file is read into memory.
-        if path.stat().st_size > LONGEST_POLICY:
-            raise OutputError(f"{path.name}: has more than a million bytes and is no policy")
-        return path.read_text("utf-8")
-    except UnicodeDecodeError as error:
-        raise OutputError(f"{path.name}: is not text in UTF-8") from error
-    except OSError as error:
-        raise OutputError(f"{path.name}: cannot be read: {error.strerror}") from error
-
-
 def write_text(path: Path, text: str) -> None:
     """Write a file whole or not at all; one that stands there is replaced, with its mode."""
-    # Written beside it and moved, so that no reader finds half a file.
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        with draft.open("x", encoding="utf-8", newline="") as file:
-            file.write(text)
-        # The draft has the mode of a new file, which may let others read it.
-        if path.exists():
-            draft.chmod(path.stat().st_mode & 0o777)
-        draft.replace(path)
+        replace_file(path, text.encode(), private=False)
     except OSError as error:
         raise OutputError(f"{path.name}: cannot be written: {error.strerror}") from error
-    # After the move there is no draft; after an error none may stay.
-    finally:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)

@@ -134,17 +134,9 @@ class DatasetDeclaration(Frozen):
 
     def fields(self) -> dict[str, Any]:
         """As an entry's body holds it: only what is said."""
-        said: dict[str, Any] = {}
-        if self.totals:
-            said["totals"] = {currency: cost_fields(cost) for currency, cost in self.totals.items()}
-        for name in ("owner", "unit", "windows"):
-            if (value := getattr(self, name)) is not None:
-                said[name] = value
-        if self.require_approval:
-            said["require_approval"] = True
-        if self.distinct_from:
-            said["distinct_from"] = list(self.distinct_from)
-        return said
+        totals = {currency: cost_fields(cost) for currency, cost in self.totals.items()}
+        fields = {"totals": totals, **{name: getattr(self, name) for name in _SAID}}
+        return {name: value for name, value in fields.items() if value}
 
 
 _SAID: Final = ("owner", "unit", "windows", "require_approval", "distinct_from")

@@ -602,10 +602,14 @@ def with_values(text: str, changed: Mapping[Steps, str | Mapping[str, str]], pat
 def node_at(node: Node | None, steps: Iterable[Step]) -> Node | None:
     """The node at a path below ``node``; None where there is none."""
     for step in steps:
-        pairs: Iterable[tuple[Step, Node]] = ()
+        pairs: Iterable[tuple[Step, Node]] = entries_of(node)
         if isinstance(node, SequenceNode):
             pairs = enumerate(node.value)
-        if isinstance(node, MappingNode):
-            pairs = [(key.value, value) for key, value in node.value]
         node = dict(pairs).get(step)
     return node
+
+
+def entries_of(node: Node | None) -> list[tuple[str, Node]]:
+    """The keys of a mapping that are texts, and their nodes; none where it is no mapping."""
+    pairs = node.value if isinstance(node, MappingNode) else []
+    return [(key.value, value) for key, value in pairs if isinstance(key.value, str)]

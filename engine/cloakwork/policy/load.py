@@ -32,7 +32,9 @@ from cloakwork.policy.document import (
     compose_yaml,
     did_you_mean,
     dotted_path,
+    entries_of,
     in_quotes,
+    node_at,
     read_document,
     read_text,
     shown_value,
@@ -93,19 +95,10 @@ def names_code_lists(text: str) -> bool:
 
 def _code_lists_in(root: Node | None) -> Iterator[tuple[int, tuple[MappingNode, Steps]]]:
     """Where domains and ranges are mappings: by the place where these begin."""
-    for name, rule in _entries(_entry(_entry(root, "spec"), "attributes")):
-        for key, value in _entries(rule):
+    for name, rule in entries_of(node_at(root, ("spec", "attributes"))):
+        for key, value in entries_of(rule):
             if key in ("domain", "range") and isinstance(value, MappingNode):
                 yield value.start_mark.index, (value, ("spec", "attributes", name, key))
-
-
-def _entries(node: Node | None) -> list[tuple[str, Node]]:
-    pairs = node.value if isinstance(node, MappingNode) else []
-    return [(key.value, value) for key, value in pairs if isinstance(key.value, str)]
-
-
-def _entry(node: Node | None, name: str) -> Node | None:
-    return dict(_entries(node)).get(name)
 
 
 _KEYS: Final[dict[str, set[str]]] = {
@@ -123,7 +116,7 @@ def _values_of(node: MappingNode, steps: Steps, base: Path) -> list[str]:
     """The values that a reference to a file stands for, as YAML."""
     name = str(steps[-2])
     kind = str(steps[-1])
-    said = {key: value.value for key, value in _entries(node)}
+    said = {key: value.value for key, value in entries_of(node)}
     if set(said) - _KEYS[kind] or len(said) != len(node.value) or "file" not in said:
         known = ", ".join(sorted(_KEYS[kind]))
         raise UnreadableList(f"is a list, or a mapping of {known}; file is needed")
@@ -278,6 +271,16 @@ def shipped(kind: Literal["policies", "schemas", "examples"]) -> Path:
     """
     inside = _PACKAGE / kind
     return inside if inside.is_dir() else _PACKAGE.parent.parent / kind
+
+
+SCHEMA_FILE: Final = "privacy-policy-v1.json"
+
+
+def schema_text() -> str:
+    """The JSON Schema of the policy language: for editors and for checks elsewhere. It knows the
+    language's shape; the engine alone judges meaning.
+    """
+    return (shipped("schemas") / SCHEMA_FILE).read_text("utf-8")
 
 
 def list_policies() -> list[str]:

@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Final
 
 from cloakwork.base.errors import LedgerError, OutputError, VerificationFailed
-from cloakwork.base.files import draft_folder, new_file
+from cloakwork.base.files import draft_folder, new_file, require_new
 from cloakwork.base.notebook_html import listing, paragraph, shown, table
 from cloakwork.base.progress import Reporter, heard_by, silent, stop_if_interrupted
 from cloakwork.engines.base import EVENTS_OF_A_PART, part_bounds
@@ -364,8 +364,7 @@ def pack(folder: Path, out: Path, *, public_key: Path | None = None) -> Verifica
     where the release is not what it says or a guarantee of it is void, OutputError where ``out``
     exists or cannot be written.
     """
-    if out.exists() or out.is_symlink():
-        raise OutputError(f"{out}: exists already, and nothing is overwritten; name a new file")
+    require_new(out)
     if folder.resolve() in out.resolve().parents:
         raise OutputError(f"{out}: lies in the release itself; name a file outside it")
     with new_file(out) as draft:

@@ -23,11 +23,10 @@ from pydantic import AwareDatetime, Field, JsonValue
 
 from cloakwork.base.costs import Cost, Currency, PrivacyEvent
 from cloakwork.base.facts import Unit
-from cloakwork.base.quantities import SCHEMA_BOUNDS, Described, Duration, Frozen
+from cloakwork.base.quantities import Described, Duration, Frozen
 from cloakwork.base.records import PROSE, Prose
 from cloakwork.guarantees import Guarantee
 from cloakwork.guarantees.claims import Assumption, Caveat, ConditionedOn, ExposureReason, Reason
-from cloakwork.plan.model import Plan
 from cloakwork.policy.load import shipped
 from cloakwork.publishing.dsse import canonical, read_json
 
@@ -351,34 +350,6 @@ Schema = Any
 _LONGEST_PLACE: Final = 200
 
 
-def statement_schema() -> dict[str, Any]:
-    """The schema as JSON values (draft 2020-12)."""
-    return schema_of(PrivacyStatement, PREDICATE_TYPE, "Cloakwork privacy statement, version 2")
-
-
-def schema_of(model: type[Frozen], identity: str, title: str) -> dict[str, Any]:
-    """The schema of a model as it is written down."""
-    head = {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": identity,
-        "title": title,
-    }
-    generated = model.model_json_schema(by_alias=True, mode="serialization")
-    return head | {key: with_bounds(value) for key, value in generated.items() if key not in head}
-
-
-def with_bounds(schema: Any) -> Any:
-    """Bounds in JSON Schema's words, where pydantic left its own."""
-    if isinstance(schema, list):
-        return [with_bounds(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    return {
-        SCHEMA_BOUNDS.get(key, key) if isinstance(value, int | float) else key: with_bounds(value)
-        for key, value in schema.items()
-    }
-
-
 @lru_cache
 def published_schema(file: str) -> Schema:
     """The schema in the file of that name in ``schemas/``."""
@@ -406,20 +377,3 @@ def schema_fault(value: JsonValue, schema: Schema) -> str | None:
     except RecursionError:
         return "nested too deeply"
     return fault and f"{fault.json_path[:_LONGEST_PLACE]} breaks its rule '{fault.validator}'"
-
-
-def schema_texts() -> dict[str, str]:
-    """The schemas of plans and statements as they stand in their files, by name; ``python -m
-    cloakwork.publishing.statement`` in a checkout writes them again.
-    """
-    of_plans = schema_of(Plan, "urn:cloakwork:plan:v2", "Cloakwork plan, version 2")
-    schemas = {PLAN_SCHEMA: of_plans, STATEMENT_SCHEMA: statement_schema()}
-    return {
-        name: json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
-        for name, schema in schemas.items()
-    }
-
-
-if __name__ == "__main__":
-    for name, text in schema_texts().items():
-        (shipped("schemas") / name).write_text(text, encoding="utf-8")

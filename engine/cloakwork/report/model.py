@@ -1,11 +1,7 @@
 """What a report holds, one model an audience: internal (everything) and public (what the statement
 says); among it who in the log is not protected.
-
-The JSON Schema of both is generated from the models; ``python -m cloakwork.report.model`` in a
-checkout writes it again.
 """
 
-import json
 import math
 import platform
 from collections import Counter
@@ -17,7 +13,7 @@ from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AwareDatetime, JsonValue, TypeAdapter, WithJsonSchema
+from pydantic import AwareDatetime, JsonValue, WithJsonSchema
 
 from cloakwork.base.errors import CloakworkError, LedgerError, VerificationFailed
 from cloakwork.base.facts import Unit, unit_name
@@ -39,7 +35,6 @@ from cloakwork.ledger.records import Record
 from cloakwork.plan.budget import ledger_terms
 from cloakwork.plan.model import Plan
 from cloakwork.policy.attribute_words import NAMED, PERSON, STAFF, WHO, names_one_of
-from cloakwork.policy.load import shipped
 from cloakwork.publishing.examine import verify
 from cloakwork.publishing.folder import (
     INTERNAL_FOLDER,
@@ -47,7 +42,7 @@ from cloakwork.publishing.folder import (
     STATEMENT_FILE,
     read_measurements,
 )
-from cloakwork.publishing.statement import PrivacyStatement, PublishedCost, Statement, with_bounds
+from cloakwork.publishing.statement import PrivacyStatement, PublishedCost, Statement
 from cloakwork.publishing.verify import Verification, advisories_of_plan, signed_log
 from cloakwork.report.texts import still_possible, warning_lines
 from cloakwork.run.release import Release, tells_measurements
@@ -639,25 +634,4 @@ def public_steps(plan: Plan) -> tuple[PublicStep, ...]:
     )
 
 
-FILE: Final = "report-v1.json"
-
-
-def report_schema() -> dict[str, Any]:
-    """The schema of both reports as JSON values (draft 2020-12)."""
-    head = {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": REPORT_TYPE,
-        "title": "Cloakwork report, version 1: public or internal",
-    }
-    either: TypeAdapter[Any] = TypeAdapter(PublicReport | InternalReport)
-    generated = either.json_schema(by_alias=True, mode="serialization")
-    return head | {key: with_bounds(value) for key, value in generated.items() if key not in head}
-
-
-def schema_text() -> str:
-    """The schema as it stands in its file."""
-    return json.dumps(report_schema(), indent=2, ensure_ascii=False) + "\n"
-
-
-if __name__ == "__main__":
-    (shipped("schemas") / FILE).write_text(schema_text(), encoding="utf-8")
+REPORT_SCHEMA: Final = "report-v1.json"

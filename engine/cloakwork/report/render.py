@@ -29,10 +29,8 @@ from cloakwork.publishing.verify import check_signature, read_statement
 from cloakwork.report.html import dpia_html, internal_html, public_html
 from cloakwork.report.interchange import assessment_results, dpv_terms
 from cloakwork.report.model import (
-    FILE as REPORT_SCHEMA,
-)
-from cloakwork.report.model import (
     INTERNAL_BANNER,
+    REPORT_SCHEMA,
     Audience,
     Examination,
     Format,

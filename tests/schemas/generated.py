@@ -1,20 +1,85 @@
-"""The JSON Schema of the policy language, generated from its models: for editors and for checks
-elsewhere; and every key in tables, for the documentation.
+"""The files that are generated from the models: the JSON Schemas in ``schemas/``, and every key of
+the policy language in tables, for its page.
 
-Run ``python -m cloakwork.policy.schema`` in a checkout to write both again. The schema knows the
-language's shape; the engine alone judges meaning.
+The engine reads what is shipped, never the models: ``python tests/schemas/regenerate.py`` writes it
+anew, and tests compare. A schema knows a document's shape; the engine alone judges meaning.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from cloakwork.base.quantities import SCHEMA_BOUNDS
-from cloakwork.guarantees import KINDS
-from cloakwork.policy.load import shipped
-from cloakwork.policy.model import Policy
+from pydantic import TypeAdapter
 
-FILE: Final = "privacy-policy-v1.json"
+from cloakwork.guarantees import KINDS
+from cloakwork.plan.model import Plan
+from cloakwork.policy.load import SCHEMA_FILE, shipped
+from cloakwork.policy.model import Policy
+from cloakwork.publishing.statement import (
+    PLAN_SCHEMA,
+    PREDICATE_TYPE,
+    STATEMENT_SCHEMA,
+    PrivacyStatement,
+)
+from cloakwork.report.model import REPORT_SCHEMA, REPORT_TYPE, InternalReport, PublicReport
+
+_BOUNDS: Final = {
+    "gt": "exclusiveMinimum",
+    "ge": "minimum",
+    "lt": "exclusiveMaximum",
+    "le": "maximum",
+}
+"""What pydantic calls bounds, in JSON Schema's words."""
+
+
+def schema_texts() -> dict[str, str]:
+    """Every schema as it stands in its file, by the file's name."""
+    either = TypeAdapter[Any](PublicReport | InternalReport)
+    schemas = {
+        SCHEMA_FILE: policy_schema(),
+        PLAN_SCHEMA: _schema_of(Plan, "urn:cloakwork:plan:v2", "Cloakwork plan, version 2"),
+        STATEMENT_SCHEMA: _schema_of(
+            PrivacyStatement, PREDICATE_TYPE, "Cloakwork privacy statement, version 2"
+        ),
+        REPORT_SCHEMA: _schema_of(
+            either, REPORT_TYPE, "Cloakwork report, version 1: public or internal"
+        ),
+    }
+    return {
+        name: json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+        for name, schema in schemas.items()
+    }
+
+
+def _schema_of(model: Any, identity: str, title: str) -> dict[str, Any]:
+    """The schema of a model as it is written down (draft 2020-12)."""
+    kind = model if isinstance(model, TypeAdapter) else TypeAdapter(model)
+    generated = kind.json_schema(by_alias=True, mode="serialization")
+    return _with_head(generated, identity, title, _with_bounds)
+
+
+def _with_head(
+    generated: dict[str, Any], identity: str, title: str, clean: Callable[[Any], Any]
+) -> dict[str, Any]:
+    """The head comes first in the file, and replaces what pydantic generates in its place."""
+    head = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": identity,
+        "title": title,
+    }
+    return head | {key: clean(value) for key, value in generated.items() if key not in head}
+
+
+def _with_bounds(schema: Any) -> Any:
+    """Bounds in JSON Schema's words, where pydantic left its own."""
+    if isinstance(schema, list):
+        return [_with_bounds(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        _BOUNDS.get(key, key) if isinstance(value, int | float) else key: _with_bounds(value)
+        for key, value in schema.items()
+    }
 
 
 # Fields of models that are no part of the language alone, and say nothing to its authors.
@@ -40,7 +105,7 @@ _BORROWED: Final = {
 
 
 def policy_schema() -> dict[str, Any]:
-    """The schema as JSON values (draft 2020-12)."""
+    """The schema of the policy language as JSON values (draft 2020-12)."""
     generated = Policy.model_json_schema(by_alias=True, mode="validation")
     for (model, name), description in _BORROWED.items():
         generated["$defs"][model]["properties"][name]["description"] = description
@@ -48,20 +113,12 @@ def policy_schema() -> dict[str, Any]:
     attribute = generated["$defs"]["AttributeRule"]["properties"]
     for name in ("domain", "range"):
         attribute[name]["anyOf"].append({"type": "object", "required": ["file"]})
-    head = {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": "urn:cloakwork:privacy-policy:v1",
-        "title": "Cloakwork privacy policy, version 1",
-    }
-    # The head comes first in the file, and replaces what pydantic generates in its place.
-    return head | {
-        key: _without_noise(value) for key, value in generated.items() if key not in head
-    }
-
-
-def schema_text() -> str:
-    """The schema as it stands in its file."""
-    return json.dumps(policy_schema(), indent=2, ensure_ascii=False) + "\n"
+    return _with_head(
+        generated,
+        "urn:cloakwork:privacy-policy:v1",
+        "Cloakwork privacy policy, version 1",
+        _without_noise,
+    )
 
 
 def _without_noise(value: Any) -> Any:
@@ -75,7 +132,7 @@ def _without_noise(value: Any) -> Any:
         is_title = key == "title" and isinstance(below, str)
         is_empty = key == "default" and not isinstance(below, str | int | float)
         # JSON Schema's name for a bound that pydantic left in its own words.
-        name = str(SCHEMA_BOUNDS.get(key, key)) if isinstance(below, int | float) else key
+        name = str(_BOUNDS.get(key, key)) if isinstance(below, int | float) else key
         if not is_title and not is_empty:
             kept[name] = _without_noise(below)
     if isinstance(kept.get("description"), str):
@@ -90,6 +147,8 @@ def _without_noise(value: Any) -> Any:
         return {**rest[0], **others}
     return {**others, "anyOf": rest}
 
+
+PAGE: Final = shipped("policies").parent / "docs" / "policy-language.md"
 
 BEGIN: Final = "<!-- begin of the generated reference -->"
 END: Final = "<!-- end of the generated reference -->"
@@ -204,9 +263,3 @@ def with_reference(document: str) -> str:
     """A document whose generated part is as the models have it now."""
     before, _, rest = document.partition(BEGIN)
     return f"{before}{BEGIN}\n\n{reference()}\n\n{END}{rest.partition(END)[2]}"
-
-
-if __name__ == "__main__":
-    (shipped("schemas") / FILE).write_text(schema_text(), encoding="utf-8")
-    page = shipped("policies").parent / "docs" / "policy-language.md"
-    page.write_text(with_reference(page.read_text("utf-8")), "utf-8")
