@@ -46,7 +46,7 @@ test: .venv/.test ## run the whole test suite
 	@$(BIN)/python -m pytest $(SHARED_OUT) $(TESTS)
 
 .PHONY: matrix
-matrix: ## run the suite once for each of Python 3.11, 3.12, 3.13 that is found
+matrix: ## run the suite once for each of Python 3.11 to 3.14 that is found
 	@.ci/matrix $(SHARED_OUT) $(TESTS)
 
 .PHONY: docs

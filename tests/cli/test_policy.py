@@ -17,7 +17,7 @@ from cloakwork.cli.policy import policy
 from cloakwork.errors import PolicyError
 from cloakwork.plan.policies import load_policy
 from cloakwork.policy.lint import ADVICE_RULES
-from cloakwork.policy.load import list_policies, schema_text, shipped
+from cloakwork.policy.load import SCHEMA_FILE, list_policies, schema_text, shipped
 from cloakwork.report.policy_findings import CHANGE_RULES, Annotation, github_command, sarif
 from conftest import EXAMPLES, Said
 
@@ -127,6 +127,16 @@ def test_schema_goes_to_standard_output_or_to_a_file(here):
     assert run("schema").stdout == schema_text()
     assert run("schema", "--out", "schema.json").exit_code == 0
     assert (here / "schema.json").read_text("utf-8") == schema_text()
+
+
+def test_editors_find_the_schema_where_a_policy_names_it(here):
+    """Also where an older version left one, which is written anew."""
+    (here / SCHEMA_FILE).write_text("{}")
+    assert run("init", "--out", "mine.yaml").exit_code == 0
+    said = run("schema", "--editor")
+    assert (said.exit_code, said.stdout) == (0, f"{SCHEMA_FILE}: written\n")
+    _, _, named = (here / "mine.yaml").read_text("utf-8").splitlines()[0].partition("$schema=")
+    assert (here / named).read_text("utf-8") == schema_text()
 
 
 def test_list_names_the_shipped_policies():

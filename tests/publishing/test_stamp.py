@@ -1,5 +1,8 @@
 """The stamp: what a released log says of itself, read back the way it was written."""
 
+import dataclasses
+import re
+import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,9 +12,11 @@ from cloakwork.base.lineage import Lineage
 from cloakwork.guarantees.claims import PolicyReason
 from cloakwork.log.formats import Attribute, read_annotations
 from cloakwork.plan.model import TreatedAttribute
+from cloakwork.policy.load import shipped
+from cloakwork.publishing import stamp as stamps
 from cloakwork.publishing.from_plan import statement_of
 from cloakwork.publishing.publish import Published
-from cloakwork.publishing.stamp import differences, flat, read_stamp, stamp
+from cloakwork.publishing.stamp import PRIVACY, differences, flat, read_stamp, stamp
 from cloakwork.publishing.statement import NOT_PRIVATE, predicate_digest
 from publishing.conftest import a_plan
 
@@ -37,6 +42,31 @@ def test_it_names_operations_in_the_privacy_extensions_words(published: Path) ->
     assert said[f"{first}/privacy:level"] == "case"
     assert said[f"{second}/privacy:operation type"] == "addition"
     assert said[f"{second}/privacy:target"] == "timestamps"
+
+
+def used_beyond(extension: Path, log: Path) -> set[str]:
+    """What a log's stamp says under the prefix that an extension's file does not define."""
+    root = ET.parse(extension).getroot()
+    assert dataclasses.astuple(PRIVACY) == tuple(map(root.get, ("name", "prefix", "uri")))
+    defined = {f"privacy:{each.attrib['key']}" for level in root for each in level}
+    keys = {key for place in read_stamp(log) for key in place.split("/")}
+    used = {key.rstrip("0123456789") for key in keys if key.startswith("privacy:")}
+    assert used
+    return used - defined
+
+
+def test_the_file_of_the_extension_defines_what_a_log_uses(published: Path, tmp_path: Path) -> None:
+    """It is shipped; a file that lacks one attribute, the twin, is seen."""
+    file = shipped("schemas") / "privacy.xesext"
+    assert used_beyond(file, published / "log.xes") == set()
+    (tmp_path / file.name).write_text(file.read_text("utf-8").replace('"level"', '"depth"'))
+    assert used_beyond(tmp_path / file.name, published / "log.xes") == {"privacy:level"}
+    text = file.read_text("utf-8")
+    assert {*stamps._OPERATIONS, *stamps._TREATMENTS.values(), "addition"} == set(
+        re.search(r'"operation type">\s*<alias [^>]*name="([^"]*)"', text)[1]  # type: ignore[index]
+        .replace(" or ", ", ")
+        .split(", ")
+    )
 
 
 def test_each_treatment_is_an_operation_of_its_own() -> None:

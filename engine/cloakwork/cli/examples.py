@@ -38,7 +38,7 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
     ),
     "policy schema": (
         "cloakwork policy schema",
-        "cloakwork policy schema --out privacy-policy-v1.json",
+        "cloakwork policy schema --editor",
     ),
     "policy list": ("cloakwork policy list", "cloakwork policy list --json"),
     "profile": (

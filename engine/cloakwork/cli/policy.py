@@ -381,10 +381,16 @@ policy.add_command(diff)
 
 @policy.command(short_help="Print the JSON Schema of the policy language.")
 @click.option("--out", type=PATH, help="Write it to this file instead of standard output.")
-def schema(out: Path | None) -> None:
-    """Print the JSON Schema of the policy language, for editors and for checks elsewhere."""
-    from cloakwork.policy.load import schema_text
+@click.option("--editor", is_flag=True, help="Write it where policies of this folder name it.")
+def schema(out: Path | None, editor: bool) -> None:
+    """Print the JSON Schema of the policy language, for editors and for checks elsewhere.
 
+    With --editor it is written into this folder, under the name that the first line of a policy
+    tells editors: they complete, explain and check as you type, by the YAML language server.
+    """
+    from cloakwork.policy.load import SCHEMA_FILE, schema_text
+
+    out = Path(SCHEMA_FILE) if editor else out
     if out is None:
         click.echo(schema_text(), nl=False)
         return

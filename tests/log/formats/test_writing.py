@@ -1,9 +1,11 @@
 """What the writers put into a file, and what other tools make of it."""
 
 import gzip
+import xml.etree.ElementTree as ET
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -67,6 +69,66 @@ def test_nothing_of_the_source_header_is_written(tmp_path: Path) -> None:
     assert "secret" not in written
     assert "meta" not in written
     assert read_annotations(tmp_path / "log.xes") == ()
+
+
+def false_globals(path: Path) -> list[str]:
+    """What a XES file declares of every trace or event, and does not hold of each; classifiers that
+    name what is not declared of events.
+    """
+    root = ET.parse(path).getroot()
+    space = root.tag.removesuffix("log")
+    wrong = []
+    of_events: set[str] = set()
+    for declared in root.iter(f"{space}global"):
+        wanted = {each.attrib["key"]: each.tag for each in declared}
+        if declared.attrib["scope"] == "event":
+            of_events |= wanted.keys()
+        for element in root.iter(space + declared.attrib["scope"]):
+            held = {each.attrib.get("key", ""): each.tag for each in element}
+            wrong += [name for name, tag in wanted.items() if held.get(name) != tag]
+    named = {each.attrib["keys"] for each in root.iter(f"{space}classifier")}
+    return [*wrong, *(named - of_events)]
+
+
+WITHOUT = {
+    "nothing": {},
+    "times": {"events": ["time:timestamp"]},
+    "activities": {"events": ["concept:name"]},
+    "ids": {"cases": ["case:concept:name"]},
+    "all": {"events": ["concept:name", "time:timestamp"], "cases": ["case:concept:name"]},
+}
+
+
+@pytest.mark.parametrize("lacking", WITHOUT)
+@pytest.mark.parametrize("some", [False, True])
+def test_what_is_declared_of_all_holds_of_all(some: bool, lacking: str, tmp_path: Path) -> None:
+    """Whether a column is missing whole, or in one row."""
+    events = pl.DataFrame(
+        {"concept:name": ["a", "b"], "time:timestamp": [datetime(2024, 3, 1, tzinfo=UTC)] * 2}
+    )
+    cases = pl.DataFrame({"case:concept:name": ["1", "2"]})
+    tables = {
+        name: table.with_columns(other=1) for name, table in (("events", events), ("cases", cases))
+    }
+    for table, names in WITHOUT[lacking].items():
+        whole = tables[table]
+        first = [pl.when(pl.int_range(pl.len()) > 0).then(pl.col(name)) for name in names]
+        tables[table] = whole.with_columns(first) if some else whole.drop(names)
+    log = EventLog.build(tables["events"], tables["cases"], np.array([0, 1]))
+    write_log(log, tmp_path / "log.xes", "xes", annotations=ANNOTATIONS)
+    assert false_globals(tmp_path / "log.xes") == []
+    text = (tmp_path / "log.xes").read_text()
+    assert text.count("<classifier ") == (lacking not in ("activities", "all"))
+    assert text.count('<date key="time:timestamp" value="1970') == (lacking not in ("times", "all"))
+
+
+def test_a_declaration_that_does_not_hold_is_seen(log: EventLog, tmp_path: Path) -> None:
+    """The twin: a header that declares times, above events that have none."""
+    path = tmp_path / "log.xes"
+    write_log(log, path, "xes")
+    assert false_globals(path) == []
+    path.write_text(path.read_text().replace('key="time:timestamp"', 'key="time:other"', 2))
+    assert false_globals(path) == ["time:other"] * (log.events.height - 1)
 
 
 @pytest.mark.parametrize("suffix", [".xes", ".xes.gz"])

@@ -6,21 +6,19 @@ and extensions that the caller states. Characters that XML 1.0 cannot express (m
 characters, lone U+FFFE and U+FFFF) become U+FFFD.
 """
 
-import math
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
-from xml.sax.saxutils import quoteattr
 
 import numpy as np
 import polars as pl
 
 from cloakwork.base.naming import values_of
 from cloakwork.base.text import shown
-from cloakwork.log.eventlog import CASE_PREFIX, EventLog
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
 from cloakwork.log.formats.source import LogStream, open_output
 from cloakwork.log.formats.xes_full import Feeder, XmlReader, xml_faults
 
@@ -55,23 +53,12 @@ class Extension:
 
 _BATCH: Final = 50_000  # events a time, so that the text of a large log never lies in memory whole
 _STANDARD: Final = (
-    Extension(
-        "Concept",
-        "concept",
-        "http://www.xes-standard.org/concept.xesext",
-    ),
-    Extension(
-        "Time",
-        "time",
-        "http://www.xes-standard.org/time.xesext",
-    ),
+    Extension("Concept", "concept", "http://www.xes-standard.org/concept.xesext"),
+    Extension("Time", "time", "http://www.xes-standard.org/time.xesext"),
 )
-_GLOBALS: Final = (
-    '\t<global scope="trace">\n\t\t<string key="concept:name" value="UNKNOWN"/>\n\t</global>\n'
-    '\t<global scope="event">\n\t\t<string key="concept:name" value="UNKNOWN"/>\n'
-    '\t\t<date key="time:timestamp" value="1970-01-01T00:00:00.000+00:00"/>\n\t</global>\n'
-    '\t<classifier name="Activity" keys="concept:name"/>\n'
-)
+_NAME: Final = '\t\t<string key="concept:name" value="UNKNOWN"/>\n'
+_TIME: Final = '\t\t<date key="time:timestamp" value="1970-01-01T00:00:00.000+00:00"/>\n'
+_CLASSIFIER: Final = '\t<classifier name="Activity" keys="concept:name"/>\n'
 _FORBIDDEN: Final = "[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]"
 _ESCAPES: Final = {
     "&": "&amp;",
@@ -95,13 +82,15 @@ def write_xes(
     cannot be written.
     """
     with open_output(path) as out:
-        out.write(_file_header(annotations, extensions).encode())
+        out.write(_file_header(log, annotations, extensions).encode())
         for text in _trace_batches(log):
             out.write(text.encode())
         out.write(b"</log>\n")
 
 
-def _file_header(annotations: tuple[Attribute, ...], extensions: tuple[Extension, ...]) -> str:
+def _file_header(
+    log: EventLog, annotations: tuple[Attribute, ...], extensions: tuple[Extension, ...]
+) -> str:
     declared = "".join(
         f"\t<extension name={_quoted_text(each.name)} prefix={_quoted_text(each.prefix)}"
         f" uri={_quoted_text(each.uri)}/>\n"
@@ -114,9 +103,23 @@ def _file_header(annotations: tuple[Attribute, ...], extensions: tuple[Extension
         f'<log xes.version="1849-2023" xes.features="{features}"'
         ' xmlns="http://www.xes-standard.org/">\n'
         + declared
-        + _GLOBALS
+        + _globals_of(log)
         + "".join(_annotation_text(attribute, 1) for attribute in annotations)
     )
+
+
+def _globals_of(log: EventLog) -> str:
+    """The standard attributes that no trace, or no event, lacks: a reader may rely on these. The
+    classifier names global attributes alone, so it stands where each event has an activity.
+    """
+    declared = held = ""
+    traces = ("trace", log.cases, {CASE_ID: _NAME})
+    events = ("event", log.events, {ACTIVITY: _NAME, TIMESTAMP: _TIME})
+    for scope, table, elements in (traces, events):
+        held = "".join(elements.get(each.name, "") for each in table if not each.null_count())
+        if held:
+            declared += f'\t<global scope="{scope}">\n{held}\t</global>\n'
+    return declared + _CLASSIFIER if _NAME in held else declared
 
 
 def _annotation_text(attribute: Attribute, depth: int) -> str:
@@ -128,31 +131,19 @@ def _annotation_text(attribute: Attribute, depth: int) -> str:
         values = f"{indent}\t<values>\n{inner}{indent}\t</values>\n"
         return f"{indent}<list key={_quoted_text(attribute.key)}>\n{values}{indent}</list>\n"
     element, text = _element_and_text(attribute.value)
-    start = f"{indent}<{element} key={_quoted_text(attribute.key)} value={_quoted_text(text)}"
+    start = f"{indent}<{element} key={_quoted_text(attribute.key)} value={text}"
     return f"{start}>\n{inner}{indent}</{element}>\n" if inner else f"{start}/>\n"
 
 
 def _element_and_text(value: str | int | float | bool | datetime) -> tuple[str, str]:
-    match value:
-        case bool():
-            return "boolean", str(value).lower()
-        case int():
-            return "int", str(value)
-        case float():
-            # XML Schema's words for what is no number.
-            words = {math.inf: "INF", -math.inf: "-INF"}
-            return "float", "NaN" if math.isnan(value) else words.get(value, repr(value))
-        case datetime():
-            return "date", utc_text(value)
-    return "string", value
+    """The XES element of a value's type, and the value as it stands in the file, in quotes."""
+    values = pl.Series("value", [value])
+    element, text = _column_text(values)
+    return element, f'"{values.to_frame().select(text).item()}"'
 
 
 def _quoted_text(text: str) -> str:
-    """``text`` as an attribute value with its quotes."""
-    clean = pl.Series([text]).str.replace_all(_FORBIDDEN, "\ufffd")[0]
-    # ``quoteattr`` takes single quotes where the text holds a double one: its quotes are replaced.
-    escaped = quoteattr(clean, {'"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"})
-    return f'"{escaped[1:-1]}"'
+    return _element_and_text(text)[1]
 
 
 def _trace_batches(log: EventLog) -> Iterator[str]:
@@ -162,32 +153,15 @@ def _trace_batches(log: EventLog) -> Iterator[str]:
     starts = np.searchsorted(log.offsets, every_batch, side="left")
     bounds = np.unique(np.concatenate([[0], starts, [log.cases.height]]))
     for first, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-        begin = int(log.offsets[first])
-        stop = int(log.offsets[end])
-        cases = _element_texts(
-            log.cases[first:end],
-            "\t<trace>\n",
-            2,
-            "",
-            CASE_PREFIX,
-        )
-        events = _element_texts(
-            log.events[begin:stop],
-            "\t\t<event>\n",
-            3,
-            "\t\t</event>\n",
-            "",
-        )
-        row = np.repeat(np.arange(end - first), np.diff(log.offsets[first : end + 1]))
+        offsets = log.offsets[first : end + 1]
+        cases = _element_texts(log.cases[first:end], "\t<trace>\n", 2, "", CASE_PREFIX)
+        inside = log.events[int(offsets[0]) : int(offsets[-1])]
+        events = _element_texts(inside, "\t\t<event>\n", 3, "\t\t</event>\n", "")
+        row = np.repeat(np.arange(end - first), np.diff(offsets))
         of_events = pl.DataFrame({"row": row, "text": events}).group_by("row", maintain_order=True)
         grouped = of_events.agg(pl.col("text").str.join(""))
         of_cases = pl.DataFrame({"row": np.arange(end - first), "case": cases})
-        merged = of_cases.join(
-            grouped,
-            on="row",
-            how="left",
-            maintain_order="left",
-        )
+        merged = of_cases.join(grouped, on="row", how="left", maintain_order="left")
         # A case without events has no row in ``grouped``.
         text_of_events = pl.col("text").fill_null("")
         trace = pl.concat_str("case", text_of_events, pl.lit("\t</trace>\n"))
@@ -195,13 +169,7 @@ def _trace_batches(log: EventLog) -> Iterator[str]:
         yield text or ""
 
 
-def _element_texts(
-    table: pl.DataFrame,
-    start: str,
-    depth: int,
-    end: str,
-    prefix: str,
-) -> pl.Series:
+def _element_texts(table: pl.DataFrame, start: str, depth: int, end: str, prefix: str) -> pl.Series:
     """One element a row: ``start``, its attributes, ``end``. String, as long as the table."""
     attributes = []
     for column, name in enumerate(table.columns):
@@ -234,12 +202,9 @@ def _column_text(values: pl.Series) -> tuple[str, pl.Expr]:
         return "float", numbers.replace({"inf": "INF", "-inf": "-INF"})
     if dtype == pl.Boolean:
         return "boolean", column.cast(pl.String)
-    if isinstance(dtype, pl.Datetime):
-        if dtype.time_zone is None:
-            return "date", column.dt.replace_time_zone("UTC").dt.strftime(_ISO)
-        return "date", column.dt.convert_time_zone("UTC").dt.strftime(_ISO)
-    if dtype == pl.Date:
-        return "date", column.dt.strftime("%Y-%m-%dT00:00:00.000000+00:00")
+    if dtype == pl.Date or isinstance(dtype, pl.Datetime):
+        # A day counts from midnight, and a time without a zone is taken as UTC.
+        return "date", column.cast(pl.Datetime("us", "UTC")).dt.strftime(_ISO)
     text = column.cast(pl.String).str.replace_all(_FORBIDDEN, "\ufffd")
     return "string", text.str.replace_many(_ESCAPES)
 
