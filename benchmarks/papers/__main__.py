@@ -1,7 +1,7 @@
 """Every published table beside ours: one command, one row a figure.
 
     python -m benchmarks.papers [TABLE] [--json] [--quick] [--runs N] [--logs NAME,...]
-                                [--seconds N] [--save] [--stored]
+                                [--seconds N] [--save] [--stored] [--pictures FOLDER]
 
 TABLE is one of libra-2, libra-3, sacofa, travag, ddpm, pretsa-4, pretsa-5, pretsa-6; all of them
 without it. A row has the published figure (``published/``), ours with the paper's parameters, and
@@ -11,7 +11,8 @@ is not here has a row that says so. Real logs are looked for beside this checkou
 
 ``--quick``: small logs, three runs at most, and of a grid the usual settings. ``--seconds``: what a
 log of a table may take. ``--save`` keeps what was measured in ``results.json``; ``--stored`` prints
-what is kept there, and measures nothing.
+what is kept there, and measures nothing. ``--pictures`` draws what is printed, one picture a table
+(``docs/assets/papers`` has those of what is kept).
 """
 
 import argparse
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.kanon.cell import found
+from benchmarks.papers.pictures import draw
 from benchmarks.papers.tables import TABLES, Row, Table, read_table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,6 +51,7 @@ def arguments(given: list[str]) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=3600.0)
     parser.add_argument("--save", action="store_true")
     parser.add_argument("--stored", action="store_true")
+    parser.add_argument("--pictures", type=Path, metavar="FOLDER")
     asked = parser.parse_args(given)
     if asked.runs is not None and asked.runs < 1:
         parser.error("--runs: at least 1")
@@ -220,6 +223,10 @@ def main(given: list[str]) -> None:
                 print(line(row), flush=True)
         if asked.save:
             save(name, rows)
+        if asked.pictures is not None:
+            file = asked.pictures / f"{name}.svg"
+            drawn = draw(name, rows, file)
+            progress(f"{file}" if drawn else f"{name}: nothing is measured, and nothing drawn")
         all_rows += [{"table": name} | row for row in rows]
     if asked.json:
         print(json.dumps(all_rows, indent=1))

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from benchmarks.papers import __main__ as papers
 from benchmarks.papers import measuring
+from benchmarks.papers.pictures import draw, drawn_rows
 from benchmarks.papers.tables import PUBLISHED, TABLES, TableError, read_table
 
 from conftest import ROOT
@@ -131,3 +132,23 @@ def test_the_stored_figures_are_of_the_tables() -> None:
             assert row["runs"] > 0 or row["runs_by_choice"] > 0
             where = papers.key(row)
             assert row["published"] == (printed[where].published if where in printed else None)
+
+
+def test_a_picture_shows_what_is_measured(tmp_path: Path) -> None:
+    """Each kind of figure has its mark; the grid's other settings and empty rows are left out."""
+    row = papers.blank(read_table("ddpm").rows[0], "")
+    told = {"mechanism": "DDPM", "epsilon": 1, "delta": 1e-4}
+    figures = {"runs": 3, "ours": 0.8, "spread": [0.7, 0.9], "ours_by_choice": 0.7}
+    measured = row | {"parameters": told, "published": 0.9} | figures
+    elsewhere = measured | {"parameters": told | {"delta": 1e-6}}
+    assert drawn_rows("ddpm", [row, measured, elsewhere]) == [measured]
+    assert not draw("ddpm", [row, elsewhere], tmp_path / "none.svg")
+    assert not (tmp_path / "none.svg").exists()
+    assert draw("ddpm", [measured], tmp_path / "papers" / "one.svg")
+    text = (tmp_path / "papers" / "one.svg").read_text("utf-8")
+    assert all(word in text for word in ("DDPM published", "DDPM ours", "our own choice"))
+    # The same figures make the same file, so that what is committed changes with them alone.
+    assert draw("ddpm", [measured], tmp_path / "again.svg")
+    assert (tmp_path / "again.svg").read_text("utf-8") == text
+    assert draw("ddpm", [measured | {"published": None}], tmp_path / "two.svg")
+    assert "DDPM published" not in (tmp_path / "two.svg").read_text("utf-8")
