@@ -1,26 +1,30 @@
-"""Canaries tell how much the noise that is really drawn hides: nearly all that it is charged for,
-and more where there is half of it.
+"""A canary tells how much the noise that is really drawn hides: nearly all that it is charged for,
+and more where there is half of it, where the clip is not kept, or where a case counts twice.
 """
 
 import numpy as np
 import pytest
 
+from cloakwork.accounting.gaussians import epsilon_of_normal
 from cloakwork.errors import CloakworkError
-from cloakwork.evaluation.dp_audit import CanaryAudit, audit_canaries
+from cloakwork.evaluation.dp_audit import CanaryAudit, audit_canaries, audit_step
 from cloakwork.evaluation.one_mechanism import plan_for
 from cloakwork.evaluation.pairs import canary_log
-from cloakwork.kernel import Gaussian, Laplace
+from cloakwork.kernel import Gaussian, Laplace, vectors
+from cloakwork.kernel.noises import Truncated
+from cloakwork.kernel.vectors import Vectors
 from cloakwork.noise import reproducible
-from cloakwork.run.replay import CanaryScores, canary_scores, replayed_steps
+from cloakwork.run.replay import CanaryScores, replayed_steps
+from conftest import in_long_form
 
-DELTA = 1e-4
+DELTA = 1e-5
 LOG = canary_log()
 
 
-def audited(mechanism: str, runs: int, epsilon: float = 1.0, **options: str) -> CanaryAudit:
-    plan = plan_for(mechanism, LOG, epsilon, DELTA, options)
+def audited(mechanism: str, runs: int, **options: str) -> CanaryAudit:
+    plan = plan_for(mechanism, LOG, 1.0, DELTA, options)
     (step,) = replayed_steps(plan, LOG, mechanism)
-    return audit_canaries(canary_scores(step, 100, runs, reproducible(1)), DELTA)
+    return audit_step(step, DELTA, runs, reproducible(1))
 
 
 def halved(monkeypatch: pytest.MonkeyPatch, noise: type) -> None:
@@ -33,61 +37,61 @@ def halved(monkeypatch: pytest.MonkeyPatch, noise: type) -> None:
 
 
 @pytest.mark.parametrize(
-    ("noise", "options"),
-    [(Laplace, {}), (Gaussian, {"noise": "gaussian"})],
-    ids=["laplace", "normal"],
+    ("mechanism", "noise", "runs", "least"),
+    [
+        ("variants/threshold", Truncated, 200, 0.7),
+        ("attributes/histogram", Gaussian, 500, 0.6),
+        *in_long_form(
+            ("dfg/laplace", Laplace, 400, 0.5),
+            ("variants/markov", Gaussian, 1000, 0.5),
+            ("variants/prefix-tree", Gaussian, 500, 0.6),
+            ("timestamps/histogram", Gaussian, 500, 0.6),
+        ),
+    ],
 )
-def test_frequent_variants_have_nearly_the_noise_that_they_are_charged_for(
-    noise: type, options: dict[str, str], monkeypatch: pytest.MonkeyPatch
+def test_answers_have_nearly_the_noise_that_they_are_charged_for(
+    mechanism: str, noise: type, runs: int, least: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = audited("variants/threshold", 200, **options)
-    assert 0.2 * found.claim <= found.epsilon <= found.claim and found.passed
-    assert (found.mu is not None) == (noise is Gaussian)
+    """At an epsilon of 1, and a delta of 1e-5; half of it is found beyond doubt."""
+    found = audited(mechanism, runs)
+    assert least * found.claim <= found.epsilon <= found.claim and found.passed
     halved(monkeypatch, noise)
-    twin = audited("variants/threshold", 200, **options)
-    assert twin.epsilon > twin.claim
-    # Beyond doubt where epsilon is larger, so that few runs tell.
-    assert not audited("variants/threshold", 200, epsilon=4.0, **options).passed
+    assert not audited(mechanism, runs).passed
 
 
-@pytest.mark.parametrize(
-    ("mechanism", "runs"), [("timestamps/histogram", 30), ("attributes/histogram", 60)]
-)
-def test_tables_have_the_noise_that_they_are_charged_for(
-    mechanism: str, runs: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Half of it shows at an epsilon at which few runs tell; few cases have all that a case may
-    have of values.
-    """
-    assert audited(mechanism, runs, epsilon=8.0).passed
-    halved(monkeypatch, Gaussian)
-    twin = audited(mechanism, runs, epsilon=8.0)
-    assert twin.epsilon > twin.claim
+@pytest.mark.skipif(not in_long_form(True), reason="the clip tells as much: CLOAKWORK_RUNS=1")
+def test_a_case_that_counts_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Vectors.sums
+    monkeypatch.setattr(Vectors, "sums", lambda self, weight: whole(self, 2 * weight))
+    assert not audited("attributes/histogram", 500).passed
 
 
+def test_a_clip_that_is_not_kept_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vectors that are as long as the clip, or longer, come out twice as long."""
+    clipped = vectors._clipped
+    monkeypatch.setattr(vectors, "_clipped", lambda *given: 2 * clipped(*given))
+    assert not audited("timestamps/histogram", 500).passed
+
+
+@pytest.mark.skipif(not in_long_form(True), reason="half a minute: CLOAKWORK_RUNS=1")
 def test_gradient_sums_are_told_by_as_well() -> None:
-    found = audited("timestamps/regression", 2, epsilon=8.0)
-    assert found.passed and found.mu is not None
+    found = audited("timestamps/regression", 50)
+    assert found.passed and found.copies > 1
 
 
 def test_what_asks_for_no_sums_has_no_canaries() -> None:
     """Noise on each value by itself: no answer of a kernel is about it."""
     with pytest.raises(CloakworkError):
-        audited("timestamps/laplace", 2)
+        audited("timestamps/laplace", 10)
 
 
-@pytest.mark.parametrize("mu", [0.5, 2.0])
-def test_the_bound_is_that_of_normal_numbers(mu: float) -> None:
-    """Of mu itself it is a little below; where canaries of a run share their noise, further."""
+@pytest.mark.parametrize("copies", [1, 5])
+def test_the_bound_is_that_of_normal_numbers(copies: int) -> None:
+    """Of mu itself it is a little below; a group of so many is told by so many times mu."""
     draws = np.random.default_rng(1)
-    member = draws.random((400, 50)) < 0.5
-
-    def found(noise):
-        scores = mu * (noise + mu * member) - mu**2 / 2
-        event = plan_for("variants/threshold", LOG).steps[-1].event
-        return audit_canaries(CanaryScores(scores, member, True, event), DELTA).mu
-
-    apart = found(draws.normal(size=member.shape))
-    shared = found(np.repeat(draws.normal(size=(400, 1)), 50, axis=1))
-    assert 0.9 * mu - 0.05 <= apart <= mu
-    assert shared < apart - 0.02
+    moved = 0.4 * copies
+    noise = draws.normal(size=(2, 4000))
+    scores = CanaryScores(moved * (noise[0] + moved), moved * noise[1], "a case", copies)
+    found = audit_canaries(scores, 1.0, DELTA, is_gaussian=True)
+    assert epsilon_of_normal(0.7 * 0.4, DELTA) <= found.epsilon <= epsilon_of_normal(0.4, DELTA)
+    assert found.surely <= found.epsilon

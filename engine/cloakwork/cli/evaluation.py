@@ -201,7 +201,7 @@ def utility(
     type=click.IntRange(min=10),
     default=1000,
     show_default=True,
-    help="Runs on each log of each pair.",
+    help="Runs on each log of each pair; canaries are asked as often, or ten times as often.",
 )
 @click.option(
     "--option",
@@ -210,8 +210,8 @@ def utility(
     metavar="NAME=VALUE",
     help="An option of the mechanism, as under a policy's parameters; VALUE is JSON or a word.",
 )
-@click.option("--log", type=PATH, help="The log that canaries are in; by default a made-up one.")
-@click.option("--policy", help="Canaries of its plan alone; by default of a plan made for the log.")
+@click.option("--log", type=PATH, help="The log that a canary is in; by default a made-up one.")
+@click.option("--policy", help="A canary of its plan alone; by default of a plan made for the log.")
 @column_option
 @device_option
 @quiet_option
@@ -232,8 +232,8 @@ def dp(
     as_json: bool,
 ) -> None:
     """Audit the differential privacy of MECHANISM: how large must epsilon be, given what it puts
-    out on the worst neighbouring logs that we can name, and how well its noisy answers tell cases
-    that are in a log (canaries) from cases that are not?
+    out on the worst neighbouring logs that we can name, and how well its noisy answers tell a log
+    with a case more (a canary) from the log without it?
 
     Nothing is released or charged. Exit code 5: the claim is exceeded. An audit that passes proves
     nothing; how many runs see what, is in the documentation (audit).
@@ -272,7 +272,7 @@ def dp(
         try:
             source = source or canary_log()
             plan = made or plan_for(mechanism, source, epsilon, delta, chosen)
-            canaries = audit_steps(plan, source, mechanism, max(10, runs // 4))
+            canaries = audit_steps(plan, source, mechanism, runs)
         except CloakworkError as error:
             if not found:
                 raise
@@ -382,6 +382,8 @@ def replay(
         )
         for each in faults[:5]:
             click.echo(f"  {each['neighbour']}: {each['fault']}")
+        if not faults:
+            click.echo("audit passed: the same questions, within the charge; no proof")
     if faults:
         click.echo(f"{mechanism}: audit failed on {len(faults):,} neighbours", err=True)
         context.exit(EXCEEDED)

@@ -14,20 +14,21 @@ section 7 says how many runs distinguish them).
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cloakwork.accounting.events import cost
-from cloakwork.accounting.gaussians import epsilon_of_normal
-from cloakwork.base.arrays import Bools, Ints
-from cloakwork.evaluation.bounds import NORMAL_95, JudgedScores
+from cloakwork.accounting.gaussians import epsilon_of_normal, mu_of_cost
+from cloakwork.accounting.leaf_events import leaves_of
+from cloakwork.base.arrays import Bools, Floats, Ints
+from cloakwork.base.costs import DiscreteLaplace, PoissonSampled, TruncatedGeometric
 from cloakwork.log.eventlog import EventLog
-from cloakwork.noise import secret
+from cloakwork.noise import Noise, secret
 from cloakwork.plan.model import Plan
-from cloakwork.run.replay import CanaryScores, canary_scores, replayed_steps
+from cloakwork.run.replay import CanaryScores, ReplayedStep, canary_scores, replayed_steps
 
 Outcomes = NDArray[Any]
 
@@ -189,6 +190,11 @@ def _epsilon_bound(
     """ln((p_lo - delta) / q_hi), each Clopper-Pearson bound wrong with probability at most
     ``error / 2``.
     """
+    return _epsilon_of_shares(*_both_shares(hits, counted, error), delta)
+
+
+def _both_shares(hits: tuple[int, int], counted: int, error: float) -> tuple[float, float]:
+    """At least the first share, and at most the second."""
     from scipy.stats import beta
 
     likelier, other = hits
@@ -198,6 +204,10 @@ def _epsilon_bound(
         p_low = float(beta.ppf(error / 2, likelier, counted - likelier + 1))
     if other < counted:
         q_high = float(beta.ppf(1 - error / 2, other + 1, counted - other))
+    return p_low, q_high
+
+
+def _epsilon_of_shares(p_low: float, q_high: float, delta: float) -> float:
     # An event no likelier than delta allows shows nothing.
     if p_low <= delta:
         return -math.inf
@@ -272,26 +282,28 @@ def _as_outcomes(values: Outcomes | Sequence[Hashable]) -> Outcomes:
     return boxed
 
 
-# Canaries: how well cases that are in a log are told from cases that were left out.
+# Canaries: how well answers tell a log with a case from the log without it.
 
 
 @dataclass(frozen=True, slots=True)
 class CanaryAudit:
     """Epsilon is at least ``epsilon`` at ``delta`` (0: nothing seen) at 95 %, and at least
-    ``surely``, but for about one audit in a million; the step is charged for ``claim``.
-    ``canaries`` in each of ``runs`` runs, of which ``caught`` and, of those left out, ``mistaken``
-    score above a threshold, as shares. ``mu``: as ``epsilon``, for Gaussian noise.
+    ``surely``, but for one audit in a million; the step is charged for ``claim``, of the ``whole``
+    that the plan claims of all its steps. ``canary``: what there is in the one log so many times
+    (``copies``), and not in the other. ``caught`` and, without it, ``mistaken``: shares of the
+    ``runs`` that score high.
     """
 
     epsilon: float
     surely: float
     claim: float
     delta: float
-    canaries: int
+    canary: str
+    copies: int
     runs: int
     caught: float
     mistaken: float
-    mu: float | None = None
+    whole: float = math.inf
 
     @property
     def passed(self) -> bool:
@@ -300,66 +312,71 @@ class CanaryAudit:
 
 
 def audit_steps(plan: Plan, log: EventLog, mechanism: str, runs: int) -> list[CanaryAudit]:
-    """Each step by ``mechanism`` of ``plan``, on a log.
+    """Each step by ``mechanism`` of ``plan``, on a log, each of its questions asked so many times.
 
     Raises CloakworkError where no canary can be told by what it asks.
     """
-    delta = max((each.cost.delta for each in plan.claims if each.cost is not None), default=0.0)
+    costs = [each.cost for each in plan.claims if each.cost is not None]
+    delta = max((each.delta for each in costs), default=0.0)
+    whole = max((each.epsilon for each in costs), default=math.inf)
     steps = replayed_steps(plan, log, mechanism)
-    return [
-        audit_canaries(canary_scores(step, MOST_CANARIES, runs, secret()), delta) for step in steps
-    ]
+    return [replace(audit_step(step, delta, runs, secret()), whole=whole) for step in steps]
 
 
-MOST_CANARIES: Final = 100
-"""In each run."""
+def audit_step(step: ReplayedStep, delta: float, runs: int, noise: Noise) -> CanaryAudit:
+    """A step that was recorded.
 
-
-def audit_canaries(found: CanaryScores, delta: float) -> CanaryAudit:
-    """Bounds on epsilon by those on both shares, which allow for what canaries of one run have in
-    common.
-
-    Where all noise is Gaussian, the two shares are at most as far apart as two normal numbers, mu
-    deviations from each other, are at any threshold (Dong, Roth and Su 2022, theorem 2.7; Nasr et
-    al. 2023, section 4): so mu is at least the distance of their quantiles. Else epsilon is at
-    least ln((caught - delta) / mistaken), at the threshold that shows most in the first fifth of
-    the runs, which are not counted.
+    Of Gaussian noise a group of n units is told by n times the mu of one: so few runs of some units
+    show what thousands of one would. Else each question is asked ten times as often.
     """
-    from scipy.stats import norm, t
+    event = step.step.kind.event
+    claim = cost(event, delta).epsilon
+    is_gaussian = delta > 0 and not any(
+        isinstance(leaf, DiscreteLaplace | TruncatedGeometric | PoissonSampled)
+        for leaf, _ in leaves_of(event)
+    )
+    copies = round(min(40, max(1, 2 / mu_of_cost(claim, delta)))) if is_gaussian else 1
+    scores = canary_scores(step, runs if is_gaussian else 10 * runs, noise, copies)
+    return audit_canaries(scores, claim, delta, is_gaussian)
 
-    def bound(
-        judged: JudgedScores, threshold: float, normal: float = NORMAL_95
-    ) -> tuple[float, float, float, float | None]:
-        mistaken, caught = judged.rates(threshold, normal)
-        if found.is_gaussian and delta > 0:
-            mu = float(norm.ppf(caught.low) - norm.ppf(mistaken.high))
+
+def audit_canaries(
+    found: CanaryScores, claim: float, delta: float, is_gaussian: bool
+) -> CanaryAudit:
+    """Bounds on epsilon by Clopper-Pearson bounds on both shares, at the threshold that shows most
+    in the first fifth of the runs, which are not counted.
+
+    Where all noise is Gaussian, the two shares are at most as far apart as two normal numbers, n mu
+    deviations from each other for n units, are at any threshold (Dong, Roth and Su 2022, theorems
+    2.7 and 2.14; Nasr et al. 2023, section 4): so n mu is at least the distance of their quantiles.
+    Else epsilon is at least ln((caught - delta) / mistaken).
+    """
+    from scipy.stats import norm
+
+    sides = np.array([found.with_it, found.without])
+    spent = sides.shape[1] // 5
+
+    def bound(scores: Floats, threshold: float, error: float) -> tuple[float, list[float]]:
+        hits = (scores >= threshold).sum(axis=1)
+        counted = scores.shape[1]
+        low, high = _both_shares((int(hits[0]), int(hits[1])), counted, error)
+        least = _epsilon_of_shares(low, high, delta)
+        if is_gaussian:
+            mu = float(norm.ppf(max(0.0, low - delta)) - norm.ppf(high)) / found.copies
             least = epsilon_of_normal(mu, delta) if mu > 0 and math.isfinite(mu) else 0.0
-            return least, caught.share, mistaken.share, mu
-        above = caught.low - delta
-        least = math.log(above / mistaken.high) if above > 0 and mistaken.high > 0 else 0.0
-        return max(0.0, least), caught.share, mistaken.share, None
+        return max(0.0, least), (hits / counted).tolist()
 
-    spent = max(1, len(found.scores) // 5)
-    first = JudgedScores(found.scores[:spent], found.member[:spent])
-    counted = JudgedScores(found.scores[spent:], found.member[spent:])
-    # Normal numbers are best told in their middle; of others the runs that are not counted say.
-    threshold = 0.0
-    if not found.is_gaussian or delta == 0:
-        tried = np.unique(np.quantile(first.scores, np.linspace(0.1, 0.9, 17)))
-        # Just below a score, so that equal ones are above it.
-        threshold = max(np.nextafter(tried, -np.inf), key=lambda each: bound(first, each)[0])
-    epsilon, caught, mistaken, mu = bound(counted, float(threshold))
-    runs, canaries = found.scores.shape
-    # How far releases lie apart is known from few of them: Student's t, in place of the normal.
-    normal = float(t.isf((1 - CONFIDENCE) / 4, max(1, runs - spent - 1)))
+    tried = np.unique(np.quantile(sides[:, :spent], np.linspace(0.01, 0.99, 99)))
+    threshold = max(tried.tolist(), key=lambda each: bound(sides[:, :spent], each, 0.05)[0])
+    epsilon, (caught, mistaken) = bound(sides[:, spent:], threshold, 0.05)
     return CanaryAudit(
         epsilon=epsilon,
-        surely=bound(counted, float(threshold), normal)[0],
-        claim=cost(found.event, delta).epsilon,
+        surely=bound(sides[:, spent:], threshold, 1 - CONFIDENCE)[0],
+        claim=claim,
         delta=delta,
-        canaries=canaries,
-        runs=runs,
+        canary=found.canary,
+        copies=found.copies,
+        runs=sides.shape[1],
         caught=caught,
         mistaken=mistaken,
-        mu=mu,
     )

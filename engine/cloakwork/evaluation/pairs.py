@@ -394,7 +394,7 @@ def whole_log_pairs() -> tuple[Pair, ...]:
     return (Pair(name, with_it, _log_with_values(rest), statistics, observe),)
 
 
-def canary_log(cases: int = 400) -> EventLog:
+def canary_log(cases: int = 800) -> EventLog:
     """A made-up log of many variants, some of them frequent, with times and values."""
     draws = np.random.default_rng(1)
     lengths = draws.integers(2, LONGEST + 1, 60)

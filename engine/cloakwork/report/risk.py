@@ -39,23 +39,26 @@ def audit_lines(found: Sequence[PairAudit], width: int) -> Iterator[str]:
 
 
 def canary_lines(found: Sequence[CanaryAudit], unseen: str | None, width: int) -> Iterator[str]:
-    """How well each step's noisy answers told canaries; ``unseen``: why none could be told."""
+    """How well each step's noisy answers told a canary; ``unseen``: why none could be told."""
     for each in found:
+        claim = f"claim of the plan: epsilon {each.whole:.3g} at delta {each.delta:.3g}"
+        if each.claim < each.whole:
+            claim += f"; its steps share it: this one is charged epsilon {each.claim:.3g}"
         seen = f"epsilon >= {each.epsilon:.3f}" if each.epsilon > 0 else "nothing seen"
-        verdict = "within"
+        verdict = f"NOT EXCEEDED: within the {each.claim:.3g} charged"
         if each.epsilon > each.claim:
             # At 95 % one audit in twenty of a sound claim says so.
-            verdict = "above, but not beyond doubt," if each.passed else "EXCEEDS"
-        line = (
-            f"{each.canaries} canaries in {each.runs} runs: {seen}, {verdict} the "
-            f"{each.claim:.3g} that it is charged for (delta {each.delta:g}): "
-            f"{each.caught:.1%} of those in the log score high, {each.mistaken:.1%} of others"
+            verdict = "not beyond doubt above" if each.passed else "EXCEEDS"
+            verdict += f" the {each.claim:.3g} charged"
+        many = f"{each.copies} times " if each.copies > 1 else ""
+        how = (
+            f"{each.runs:,} answers with {each.canary} {many}and {each.runs:,} without: "
+            f"{each.caught:.1%} score high with it, {each.mistaken:.1%} without"
         )
-        if each.mu is not None:
-            line += f"; as Gaussian noise of mu >= {max(0.0, each.mu):.3f}"
-        yield from textwrap.wrap(line, width, initial_indent="  ", subsequent_indent="    ")
-        yield "  each share is wrong with probability .05 at most, the verdict with about"
-        yield "    1e-6; passing is no proof"
+        for line in (claim, f"found: {seen}, {verdict}", how):
+            yield from textwrap.wrap(line, width, initial_indent="  ", subsequent_indent="    ")
+        yield "  wrong with probability .05 at most, EXCEEDS with 1e-6; passing is no proof, and"
+        yield "    what is made of the answers is not looked at"
     if unseen is not None:
         line = f"no canaries: {unseen}"
         yield from textwrap.wrap(line, width, initial_indent="  ", subsequent_indent="    ")

@@ -23,18 +23,35 @@ from unittest.mock import patch
 import numpy as np
 import polars as pl
 
-from cloakwork.base.arrays import Bools, Floats, Ints
+from cloakwork.base.arrays import Floats, Ints
 from cloakwork.base.costs import DiscreteGaussian, PrivacyEvent
 from cloakwork.base.errors import CloakworkError
 from cloakwork.base.naming import values_of
 from cloakwork.base.progress import say
 from cloakwork.engines.memory import MemoryEngine, in_memory
-from cloakwork.kernel import Descent, Kernel, NoisySums, Selected
+from cloakwork.kernel import Books, Descent, Kernel, NoisySums, Selected
+from cloakwork.kernel import growth as growing
+from cloakwork.kernel import kernel as asking
 from cloakwork.kernel.books import answers_in, noise_in, part_moved
-from cloakwork.kernel.gradients import CASES_AT_ONCE
 from cloakwork.kernel.growth import Growth, Level
-from cloakwork.kernel.vectors import ONE, Sums, added_up, key_of, vectors_of
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog, LogHandle
+from cloakwork.kernel.vectors import (
+    ONE,
+    Keys,
+    Sums,
+    added_up,
+    answered,
+    key_of,
+    parts_of,
+    vectors_of,
+)
+from cloakwork.log.eventlog import (
+    ACTIVITY,
+    CASE_ID,
+    TIMESTAMP,
+    EventLog,
+    LogHandle,
+    joined_batches,
+)
 from cloakwork.log.variants import variants_of
 from cloakwork.mechanisms.steps import EnrichStep, MeasureStep
 from cloakwork.noise import Noise, reproducible
@@ -61,30 +78,9 @@ class _AllAnswered(BaseException):
 
 
 @dataclass(frozen=True, slots=True)
-class Summing:
-    """What is behind a question: ``find`` gives what adds it up for so many of each case.
-    ``counts``: how many there are; ``rows``: of each case, where it stands among those of the step.
-    """
-
-    find: Callable[[], Callable[[Ints], Sums]]
-    counts: Ints
-    rows: Ints
-
-    def of_all(self) -> Sums:
-        """Of all cases."""
-        return self.find()(self.counts)
-
-    def of_each(self) -> dict[int, Sums]:
-        """Of each case by itself."""
-        add = self.find()
-        each = np.eye(len(self.rows), dtype=np.int64)
-        return {row: add(one) for row, one in zip(self.rows.tolist(), each, strict=True)}
-
-
-@dataclass(frozen=True, slots=True)
 class Question:
     """``said``: what is asked, and by which parameters; ``sums``: the exact ones behind the answer,
-    None where they are not compared; ``charged``: by what, None where it is free.
+    None where there are none; ``charged``: by what, None where it is free.
     """
 
     said: tuple[object, ...]
@@ -97,26 +93,34 @@ class Question:
 class Script:
     """A step's questions in their order. ``place``: how many were asked in a replay, None while the
     step is recorded. ``used``: the largest part of a charge by which sums of the replay moved.
-    ``heard``: what each case has in each question, by its row, where that is noted and not
-    judged.
+    ``heard``: where sums are noted and not judged, those of each question. ``keys``: what is read,
+    by the place of its question, ``times`` over, of new answers: ``numbers``, float64, a row each.
     """
 
     questions: list[Question] = field(default_factory=list)
     kernels: list[Kernel] = field(default_factory=list)
     place: int | None = None
     used: float = 0.0
-    heard: list[dict[int, Sums]] | None = None
+    heard: list[Sums | None] | None = None
+    keys: dict[int, Keys | Ints] = field(default_factory=dict)
+    times: int = 0
+    numbers: dict[int, Floats] = field(default_factory=dict)
 
     def ask(
         self,
         said: tuple[object, ...],
         answer: Callable[[], Any],
-        sums: Summing | None = None,
+        sums: Callable[[], Sums] | None = None,
         charged: Callable[[], PrivacyEvent] | None = None,
+        again: Callable[[], Any] | None = None,
+        *,
+        is_compared: bool = True,
     ) -> Any:
-        """The answer: a new one while the step is recorded, else the recorded one."""
+        """The answer: a new one while the step is recorded, else the recorded one. ``again``: asks
+        the log of this run, as often as it is called.
+        """
         if self.place is None:
-            found, exact = answer(), None if sums is None else sums.of_all()
+            found, exact = answer(), None if sums is None else sums()
             self.questions.append(Question(said, found, exact, charged and charged()))
             return found
         if self.place == len(self.questions):
@@ -124,10 +128,12 @@ class Script:
         asked = self.questions[self.place]
         if asked.said != said:
             raise NotCovered(f"it asks {_shown(said)} in place of {_shown(asked.said)}")
-        if self.heard is not None:
-            self.heard.append({} if sums is None else sums.of_each())
-        elif sums is not None and asked.sums is not None and asked.charged is not None:
-            used = _part_used(asked.charged, asked.sums, sums.of_all(), said)
+        if again is not None and self.place in self.keys:
+            self.numbers[self.place] = _read_anew(again, self.keys[self.place], self.times)
+        elif self.heard is not None:
+            self.heard.append(None if sums is None else sums())
+        elif is_compared and sums is not None and asked.sums is not None and asked.charged:
+            used = _part_used(asked.charged, asked.sums, sums(), said)
             self.used = max(self.used, used)
         self.place += 1
         # Which keys of a sum are read is compared as well.
@@ -188,17 +194,17 @@ class _WatchedKernel(_Watched):
     which gives, or gave, the answers.
     """
 
-    def __init__(self, script: Script, real: Any, own: Kernel, rows: Ints | None = None) -> None:
+    def __init__(self, script: Script, real: Any, own: Kernel) -> None:
         super().__init__(script, real)
         self.own = own
-        self.rows = np.arange(len(self._own_measured.counts)) if rows is None else rows
 
     def __getattr__(self, name: str) -> Any:
         return partial(self._asked, name) if name in _QUESTIONS else super().__getattr__(name)
 
     @property
     def _own_measured(self) -> Any:
-        return self.own._Kernel__measured  # type: ignore[attr-defined]  # an audit looks inside
+        # An audit looks inside.
+        return self.own._Kernel__measured.whole()  # type: ignore[attr-defined]
 
     @property
     def _is_replaced(self) -> bool:
@@ -213,15 +219,13 @@ class _WatchedKernel(_Watched):
         """Whatever it is narrowed by has to follow from answers."""
         real = super().__getattr__("narrowed")(*given, **named)
         own = real if self.script.place is None else self.own.narrowed(*given, **named)
-        told = signature(Kernel.narrowed).bind(None, *given, **named).arguments.get("without", ())
-        left = self._own_measured.cases.among(told) < 0
-        return _WatchedKernel(self.script, real, own, self.rows[left])
+        return _WatchedKernel(self.script, real, own)
 
     def branch(self, *given: Any) -> "_WatchedKernel":
         """The same log, by other books."""
         real = super().__getattr__("branch")(*given)
-        own = real if self.script.place is None else self.own
-        return _WatchedKernel(self.script, real, own, self.rows)
+        own = real if self.script.place is None else self.own.branch(*given)
+        return _WatchedKernel(self.script, real, own)
 
     def grow(self, delta: float = 0.0) -> "_WatchedGrowth":
         """Keys that grow level by level."""
@@ -250,17 +254,19 @@ class _WatchedKernel(_Watched):
         if is_recorded:
             self.real.steps(gradient, parameters, heard, descent, *published)
         cases, counts = self._own_measured.cases, self._own_measured.counts
+        again = partial(self._first_step, gradient, parameters, replace(descent, times=1))
         moved = int(self.own._Kernel__max_cases)  # type: ignore[attr-defined]
         # The books have one entry for all steps: this is what one is charged by.
         event = descent.event(len(parameters), moved * (2 if self._is_replaced else 1))
         for step in range(descent.times):
-            find = partial(_adding_steps, descent, gradient, parameters, cases, step)
+            find = partial(_sums_of_step, descent, gradient, parameters, cases, counts, step)
             is_compared = (step + 1) & step == 0
             mean, after, _ = self.script.ask(
                 ("step", step, *map(_said, (descent, np.asarray(parameters), *published[1:]))),
                 partial(told.__getitem__, step),
-                Summing(find, counts, self.rows) if is_compared else None,
+                find if is_compared else None,
                 lambda: event,
+                self._anew(again) if step == 0 else None,
             )
             # An update may remember the one before: it is asked once a step.
             parameters = after if is_recorded else update(parameters, mean)
@@ -279,17 +285,44 @@ class _WatchedKernel(_Watched):
         clip = by.get("clip", ONE)
         clip = replace(clip, replaced=self._is_replaced)
 
-        def find() -> Callable[[Ints], Sums]:
+        def find() -> Sums:
             query = by["query"]
             if name == "custom":
-                return lambda counts: _numbered(query.compute(np.sort(counts[counts > 0])))
-            return vectors_of(measured.cases, query, clip, by.get("labels")).sums
+                return _numbered(query.compute(np.sort(measured.variant_counts)))
+            vectors = vectors_of(measured.cases, query, clip, by.get("labels"))
+            return vectors.sums(measured.counts)
 
         if name == "custom":
             said = (name, by["query"].name, by["query"].size, by["query"].sensitivity, *said[2:])
-        ask = partial(getattr(self.real, name), *given, **named)
-        sums = Summing(find, measured.counts, self.rows)
-        return self.script.ask(said, ask, None if clip.sampled else sums, self.last_charge)
+        real = partial(getattr(self.real, name), *given, **named)
+        own = self._anew(partial(getattr(self.own, name), *given, **named))
+        # Which entries of a case are drawn is not compared.
+        compared = not clip.sampled
+        return self.script.ask(said, real, find, self.last_charge, own, is_compared=compared)
+
+    def _anew(self, ask: Callable[[], Any]) -> Callable[[], Any]:
+        """What asks the kernel of this run, whose books are each time as they are now."""
+        books: Books = self.own._Kernel__books  # type: ignore[attr-defined]
+        slots, many = books.slots, len(books.recorded)
+
+        def asked() -> Any:
+            books.slots = slots
+            del books.recorded[many:]
+            self.own._Kernel__answers.clear()  # type: ignore[attr-defined]
+            return ask()
+
+        return asked
+
+    def _first_step(self, gradient: Any, parameters: Floats, descent: Descent) -> Floats:
+        """The noisy sum of a descent of a step, in grid steps."""
+        found: list[Floats] = []
+
+        def heard(before: Floats, mean: Floats) -> Floats:
+            found.append(mean * (descent.denominator / descent.grid))
+            return before
+
+        self.own.steps(gradient, parameters, heard, descent)
+        return found[0]
 
     def last_charge(self) -> PrivacyEvent:
         """What the books hold last."""
@@ -302,14 +335,8 @@ def _numbered(numbers: Ints) -> Sums:
     return Sums(np.arange(len(numbers)), np.asarray(numbers, np.int64))
 
 
-def _adding_steps(
-    descent: Descent, gradient: Any, parameters: Floats, cases: Any, step: int
-) -> Callable[[Ints], Sums]:
-    """All gradients of a step are found once, in batches as the kernel's."""
-    if len(cases) > CASES_AT_ONCE:
-        return lambda counts: _numbered(descent.summed(gradient, parameters, cases, counts, step))
-    moves = descent.clipped(gradient, parameters, cases, step)
-    return lambda counts: _numbered(moves.summed(counts))
+def _sums_of_step(descent: Descent, *given: Any) -> Sums:
+    return _numbered(descent.summed(*given))
 
 
 class _WatchedGrowth(_Watched):
@@ -322,23 +349,24 @@ class _WatchedGrowth(_Watched):
     def declared(self, query: Any, *given: Any, **named: Any) -> Any:
         """A question, whose own answer on a neighbour is not used."""
         grow = partial(self.growth.declared, query, *given, **named)
+
+        def again() -> Any:
+            self.growth._latest = None
+            return grow()
+
+        anew = self.kernel._anew(again)
         if self.growth is not self.real:
             grow()
 
-        def find() -> Callable[[Ints], Sums]:
+        def find() -> Sums:
             keys, own = self.growth._latest  # type: ignore[misc]  # a level was told just now
             counted = (own >= 0) & (own <= keys.max(initial=-1))
-
-            def add(counts: Ints) -> Sums:
-                total = np.zeros(int(keys.max(initial=-1)) + 1, np.int64)
-                np.add.at(total, own[counted], counts[counted])
-                return _numbered(total[keys])
-
-            return add
+            total = np.zeros(int(keys.max(initial=-1)) + 1, np.int64)
+            np.add.at(total, own[counted], self.growth._counts[counted])
+            return _numbered(total[keys])
 
         said = ("declared", *map(_said, given), *map(_said, named.items()))
-        sums = Summing(find, self.growth._counts, self.kernel.rows)
-        return self.script.ask(said, grow, sums, self.kernel.last_charge)
+        return self.script.ask(said, grow, find, self.kernel.last_charge, anew)
 
     def occurring(self, *given: Any, **named: Any) -> Any:
         """Keys that occur are numbered log by log: from here on nothing is compared."""
@@ -359,7 +387,7 @@ def _watched(script: Script) -> Iterator[None]:
 
     def made(*given: Any, **named: Any) -> _WatchedKernel:
         kernel = Kernel(*given, **named)
-        if script.place is None or script.heard is not None:
+        if script.place is None:
             script.kernels.append(kernel)
         return _WatchedKernel(script, script.kernels[0], kernel)
 
@@ -399,25 +427,35 @@ class ReplayedStep:
 
         Raises NotCovered where the charge does not cover what it does.
         """
-        again = Script(self.script.questions, self.script.kernels, 0)
-        try:
-            with _watched(again):
-                self._take(neighbour)
-        except _AllAnswered:
-            return again.used
-        raise NotCovered(f"it asks {again.place} of {len(again.questions)} questions")
+        again = self._script()
+        self._replay(again, neighbour)
+        return again.used
 
-    def sums_of(self, cases: EventLog) -> list[dict[int, Sums]]:
-        """What each of other ``cases``, of variants that are all distinct, has in each question,
-        the answers as recorded; by the place of its variant among the sorted ones.
+    def sums_on(self, neighbour: EventLog) -> list[Sums | None]:
+        """The exact sums behind each question, on another log that gets the recorded answers."""
+        again = self._script()
+        again.heard = []
+        self._replay(again, neighbour)
+        return again.heard
+
+    def answers_on(
+        self, neighbour: EventLog, keys: dict[int, Keys | Ints], times: int, noise: Noise
+    ) -> dict[int, Floats]:
+        """New answers to single questions on such a log, each asked so many ``times``, at ``keys``:
+        by the place of the question; float64, shape (times, ...).
         """
-        heard: list[dict[int, Sums]] = []
-        again = Script(self.script.questions, [*self.script.kernels], 0, heard=heard)
-        with suppress(_AllAnswered), _watched(again):
-            self._take(cases)
-        seen = again.kernels[-1]._Kernel__measured.cases.variants()  # type: ignore[attr-defined]
-        place = {row: at for at, row in enumerate(sorted(range(len(seen)), key=seen.__getitem__))}
-        return [{place[row]: sums for row, sums in each.items()} for each in heard]
+        again = self._script()
+        again.heard, again.keys, again.times = [], keys, times
+        self._replay(again, neighbour, noise)
+        return again.numbers
+
+    def _script(self) -> Script:
+        return Script(self.script.questions, self.script.kernels, 0)
+
+    def _replay(self, script: Script, log: EventLog, noise: Noise | None = None) -> None:
+        with suppress(_AllAnswered), _watched(script):
+            self._take(log, noise)
+            raise NotCovered(f"it asks {script.place} of {len(script.questions)} questions")
 
     def _take(self, log: EventLog, noise: Noise | None = None) -> None:
         noise = noise or reproducible(_SEED)
@@ -533,132 +571,198 @@ def _odd(column: pl.Series, rows: Ints, draws: np.random.Generator) -> pl.Series
     return column[places].scatter(some, odd)
 
 
-# --- canaries: how well answers tell cases that are in a log from cases that were left out of it
+# --- canaries: how well answers tell a log with a case from the log without it
 #
-# Whoever knows the log but for a canary, and what a step asks, tells best by the likelihood ratio
-# of the answers: with the canary, and without. Noisy tables are published, so these are what
-# somebody has. One run tells of all canaries (Steinke, Nasr and Jagielski 2023, "Privacy auditing
-# with one (1) training run").
+# What is private are a kernel's noisy answers. So a step is recorded on a log, with a canary and
+# without, and then the kernel of either log is asked the recorded questions thousands of times. By
+# the likelihood ratio of all its answers nobody could tell the two logs better.
 
 
 @dataclass(frozen=True, slots=True)
 class CanaryScores:
-    """``scores``: the log of each canary's likelihood ratio, float64, shape (runs, canaries);
-    ``member``: whether it was in the log, bool, of the same shape. ``is_gaussian``: whether all
-    noise that they come from is. ``event``: what the step is charged for.
+    """``with_it``, ``without``: the log of the likelihood ratio of all answers to a log with a
+    canary, and to one without it: float64, a number for each time that they were asked. ``canary``:
+    what it is. ``copies``: how many such cases are in the one log and not in the other.
     """
 
-    scores: Floats
-    member: Bools
-    is_gaussian: bool
-    event: PrivacyEvent
+    with_it: Floats
+    without: Floats
+    canary: str
+    copies: int
 
 
-def canary_scores(step: ReplayedStep, canaries: int, runs: int, noise: Noise) -> CanaryScores:
-    """Of so many cases of the step's log, each in half of the runs; the others are in all of them.
+def canary_scores(step: ReplayedStep, runs: int, noise: Noise, copies: int = 1) -> CanaryScores:
+    """Of the canary that moves the recorded answers most, of those tried.
 
-    Raises CloakworkError where no answer is a noisy sum over all cases.
+    Raises CloakworkError where no answer tells of any, and where what is asked depends on it.
     """
-    log, owner = step.log, step.step.unit.attribute
-    if owner is not None:
-        raise CloakworkError("canaries are single cases, and the unit is not the case")
-    chosen = _telling(step, canaries)
-    own = log.keep_cases(chosen)
-    scores = np.zeros((runs, len(chosen)))
-    member = np.zeros(scores.shape, np.bool_)
-    kinds = set[bool]()
-    for run in range(runs):
-        say(f"run {run + 1:,} of {runs:,}")
-        member[run] = noise.coins(0.5, len(chosen))
-        kept = np.setdiff1d(np.arange(log.case_count), chosen[~member[run]])
-        recorded = ReplayedStep(step.step, log.keep_cases(kept), step.released)
-        recorded.record(noise)
-        told = [_told_by(each) for each in recorded.script.questions]
-        kinds |= {each.is_gaussian for each in told if each is not None}
-        for answer, sums in zip(told, recorded.sums_of(own), strict=False):
-            if answer is None:
-                continue
-            for place, each in sums.items():
-                scores[run, place] += answer.ratio(each, is_in=bool(member[run, place]))
-    if not kinds:
-        raise CloakworkError(
-            f"{step.step.name}: no noise on sums of all cases, so no canary is in it"
+    name = step.step.name
+    if step.step.kind.lineage.is_given_flow or step.step.unit.attribute is not None:
+        raise CloakworkError(f"{name}: a canary is a case more, which its claim is not about")
+
+    def tried() -> Iterator[tuple[str, EventLog, dict[int, _Told]]]:
+        for canary, case in _canaries(step.log):
+            say(f"trying {canary} as a canary")
+            with_it = _with_cases(step.log, case, copies)
+            told = map(_Told.of, step.script.questions, step.sums_on(with_it))
+            yield canary, with_it, {place: each for place, each in enumerate(told) if each}
+
+    try:
+        canary, with_it, told = max(
+            tried(), key=lambda each: sum(float((one.move**2).sum()) for one in each[2].values())
         )
-    return CanaryScores(scores, member, kinds == {True}, step.step.kind.event)
-
-
-def _telling(step: ReplayedStep, canaries: int) -> Ints:
-    """Cases that move the recorded answers nearly as far as any, one of a variant, by variant."""
-    variants = variants_of(step.log)
-    labels = [variants.labels(each) for each in range(len(variants.counts))]
-    # The most frequent first: what is rare may not be told at all.
-    often = np.argsort(-variants.counts, kind="stable")[: 4 * canaries]
-    tried = sorted(often.tolist(), key=labels.__getitem__)
-    first = np.unique(variants.of_case, return_index=True)[1][tried]
-    told = [_told_by(each) for each in step.script.questions]
-    moved = np.zeros(len(tried))
-    for answer, sums in zip(told, step.sums_of(step.log.keep_cases(first)), strict=False):
-        if answer is None:
-            continue
-        for place, each in sums.items():
-            moved[place] += float(((answer.at(each) / answer.scale) ** 2).sum())
-    chosen: Ints = first[moved >= NEARLY * moved.max(initial=0.0)]
-    return chosen[:canaries]
-
-
-NEARLY: Final = 0.9
-"""Of the largest square of a move: canaries below it would hide how well the others are told."""
+        if not told:
+            raise CloakworkError(f"{name}: no answer of a kernel tells of a case")
+        keys = {place: each.keys for place, each in told.items()}
+        say(f"{runs:,} answers to each of {len(keys)} questions, with {canary} and without")
+        heard = [step.answers_on(each, keys, runs, noise) for each in (with_it, step.log)]
+    except NotCovered as fault:
+        raise CloakworkError(f"{name}: {fault} (see audit replay)") from fault
+    scores = np.zeros(2 * runs)
+    for place, one in told.items():
+        scores += one.ratio(np.concatenate([each[place] for each in heard]))
+    return CanaryScores(scores[:runs], scores[runs:], canary, copies)
 
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What an answer tells: ``noisy`` numbers, what is behind them (``exact``), and the noise's
-    ``scale``, all in grid steps; ``at``: the same numbers of other sums.
+    """What the answer to a question tells of a canary: at ``keys``, what is behind it without the
+    canary (``without``), and by how much that moves (``move``); float64, in scales of the noise,
+    which is ``scale`` grid steps.
     """
 
-    noisy: Floats
-    exact: Floats
-    at: Callable[[Sums], Ints]
+    keys: Keys | Ints
+    without: Floats
+    move: Floats
     scale: float
     is_gaussian: bool
 
-    def ratio(self, own: Sums, *, is_in: bool) -> float:
-        """The log of how much likelier the answer is with a case, whose sums are ``own``."""
-        move = self.at(own).astype(np.float64)
-        others = self.exact - move if is_in else self.exact
-        apart = (self.noisy - others) / self.scale
-        move /= self.scale
+    @classmethod
+    def of(cls, question: Question, with_it: Sums | None) -> "_Told | None":
+        """None where it tells nothing."""
+        without = question.sums
+        if question.charged is None or without is None or with_it is None:
+            return None
+        # None of samples; of a descent the first step alone is asked anew.
+        leaf = noise_in(question.charged)
+        if leaf is None or (question.said[0] == "step" and question.said[1] != 0):
+            return None
+        scale = leaf.sigma if isinstance(leaf, DiscreteGaussian) else leaf.scale
+        keys, least = _keys_read(question.answer, with_it), -math.inf
+        if isinstance(question.answer, Selected):
+            # About what the threshold is. A key that is new may be told with a delta, which for
+            # several units is larger: it is left out.
+            least = max(0.0, min(question.answer.noisy, default=math.inf) - scale)
+        before, after = (_at(each, keys).astype(np.float64) for each in (without, with_it))
+        kept = np.flatnonzero((before != after) & (before > least))
+        if not len(kept):
+            return None
+        chosen = keys[kept] if isinstance(keys, np.ndarray) else [keys[row] for row in kept]
+        moved = (after - before)[kept] / scale
+        return cls(chosen, before[kept] / scale, moved, scale, isinstance(leaf, DiscreteGaussian))
+
+    def ratio(self, noisy: Floats) -> Floats:
+        """The log of how much likelier numbers are with the canary; float64, one for each row."""
+        # A key that is not told counts as 0, below all that are.
+        apart, move = np.nan_to_num(noisy) / self.scale - self.without, self.move
         if self.is_gaussian:
-            return float(apart @ move - move @ move / 2)
-        return float((np.abs(apart) - np.abs(apart - move)).sum())
+            found = apart @ move - move @ move / 2
+        else:
+            found = (np.abs(apart) - np.abs(apart - move)).sum(axis=-1)
+        return np.asarray(found, np.float64)
 
 
-def _told_by(question: Question) -> _Told | None:
-    """None where it is no noisy sum."""
-    if question.sums is None or question.charged is None:
-        return None
-    noise = noise_in(question.charged)
-    if noise is None:
-        return None
-    is_gaussian = isinstance(noise, DiscreteGaussian)
-    scale = noise.sigma if isinstance(noise, DiscreteGaussian) else noise.scale
-    noisy, at = _numbers(question.answer)
-    exact = at(question.sums)
-    if np.shape(noisy) != exact.shape:
-        return None
-    return _Told(np.asarray(noisy, np.float64), exact.astype(np.float64), at, scale, is_gaussian)
+def _with_cases(log: EventLog, case: EventLog, many: int) -> EventLog:
+    """The log, and so many more cases like this one."""
+    joined = joined_batches([log, *[case] * many])
+    names = [f"canary {number}" for number in range(many)]
+    ids = joined.cases[CASE_ID].cast(pl.String).scatter(log.case_count + np.arange(many), names)
+    return replace(joined, cases=joined.cases.with_columns(ids), case_index=None)
 
 
-def _numbers(answer: Any) -> tuple[Any, Callable[[Sums], Ints]]:
-    """The noisy numbers of an answer, and what reads the same keys off other sums."""
-    if isinstance(answer, NoisySums | Selected):
-        told = answer.read if isinstance(answer, NoisySums) else answer
+def _canaries(log: EventLog) -> Iterator[tuple[str, EventLog]]:
+    """Cases that may move answers far, each with a name."""
+    variants = variants_of(log)
+    often = np.argsort(-variants.counts, kind="stable")
+    longest = int(np.diff(log.offsets).max(initial=1))
+    # More of the frequent ones than of the others.
+    ranks = np.unique(np.geomspace(1, len(often), 24).astype(np.int64)) - 1
+    chosen = [*often[ranks].tolist(), int(np.argmax(np.diff(variants.offsets)))]
+    first = np.unique(variants.of_case, return_index=True)[1]
+    for place, variant in enumerate(dict.fromkeys(chosen)):
+        case = log.keep_cases(first[[variant]])
+        yield f"a case of a variant of {variants.counts[variant]:,} cases", case
+        for pause in (0, _PAUSE) if place < 3 else ():
+            yield f"an invented case of {longest} events alike", _alike(case, longest, pause)
+
+
+_PAUSE: Final = 3_600_000_000
+"""Microseconds between two events of an invented case."""
+
+
+def _alike(case: EventLog, events: int, pause: int) -> EventLog:
+    """The first event of ``case``, so often, with a ``pause`` between two."""
+    rows = case.events[np.zeros(events, np.int64)]
+    if TIMESTAMP in rows.columns:
+        times = values_of(rows, TIMESTAMP)
+        later = times.cast(pl.Int64) + pause * np.arange(events)
+        rows = rows.with_columns(later.cast(times.dtype).alias(TIMESTAMP))
+    return replace(case, events=rows, offsets=np.array([0, events]), inserted=None)
+
+
+def _keys_read(answer: Any, sums: Sums) -> Keys | Ints:
+    """The keys that a recorded answer tells of; of a selection all that there are."""
+    if isinstance(answer, Selected):
+        return sums.keys
+    if isinstance(answer, NoisySums):
+        told = answer.read
         if not any(told.labels):
-            return told.noisy, lambda sums: sums.at(told.codes)
-        keys = [key_of(*key) for key in zip(told.codes.tolist(), told.labels, strict=True)]
-        return told.noisy, lambda sums: sums.at_spelled(keys)
-    if isinstance(answer, Level):
-        answer = answer.noisy
-    # Of a gradient step the last part, in grid steps.
-    noisy = answer[-1] if isinstance(answer, tuple) else answer
-    return noisy, lambda sums: sums.at(np.arange(len(noisy)))
+            return told.codes
+        return [key_of(*key) for key in zip(told.codes.tolist(), told.labels, strict=True)]
+    noisy = answer.noisy if isinstance(answer, Level) else answer
+    # Of a gradient step the last part.
+    return np.arange(len(noisy[-1] if isinstance(noisy, tuple) else noisy))
+
+
+def _at(sums: Sums, keys: Keys | Ints) -> Ints:
+    return sums.at(keys) if isinstance(keys, np.ndarray) else sums.at_spelled(keys)
+
+
+def _read_anew(again: Callable[[], Any], keys: Keys | Ints, times: int) -> Floats:
+    """The noisy numbers at ``keys`` of so many new answers; NaN where a key is not told.
+
+    What a question finds in the same cases is found once, as it is always the same; noise is
+    always new.
+    """
+    with (
+        patch.object(asking, "vectors_of", _remembering(vectors_of, 0)),
+        patch.object(growing, "answered", _remembering(answered, 0)),
+        patch.object(Descent, "summed", _remembering(Descent.summed, 1)),
+    ):
+        return np.array([_numbers(again(), keys) for _ in range(times)], np.float64)
+
+
+def _numbers(answer: Any, keys: Keys | Ints) -> Any:
+    if isinstance(keys, np.ndarray):
+        if isinstance(answer, NoisySums):
+            return answer.at(keys)
+        if not isinstance(answer, Selected):
+            return (answer.noisy if isinstance(answer, Level) else answer)[keys]
+        keys = [key_of(key, ()) for key in keys.tolist()]
+    if isinstance(answer, NoisySums):
+        return answer.at_labels([parts_of(key) for key in keys])
+    told = zip(answer.codes.tolist(), answer.labels, answer.noisy.tolist(), strict=True)
+    by_key = {key_of(code, labels): number for code, labels, number in told}
+    return [by_key.get(key, math.nan) for key in keys]
+
+
+def _remembering(find: Callable[..., Any], by: int) -> Callable[..., Any]:
+    """``find``, which remembers the last it found. ``by``: which argument has to be the same."""
+    last: list[Any] = [None, None]
+
+    def found(*given: Any) -> Any:
+        if last[0] is not given[by]:
+            last[:] = given[by], find(*given)
+        return last[1]
+
+    return found
