@@ -14,7 +14,6 @@ from cloakwork.evaluation.dp_audit import (
     empirical_epsilon,
     half_lines,
     ratio_sets,
-    single_outcomes,
 )
 from cloakwork.evaluation.one_mechanism import mechanism_of
 from cloakwork.evaluation.pairs import audit_pair
@@ -104,7 +103,6 @@ def test_discrete_laplace_passes_at_its_claim(noise, scale):
     )
     assert found.passed, found
     assert found.epsilon_lower_bound > 0.8 / scale
-    assert "passed" in str(found)
 
 
 def test_half_the_noise_shows_in_441_runs(noise):
@@ -127,9 +125,9 @@ def test_half_the_noise_shows_when_events_are_searched_for(noise):
     assert found.counted == 3_200
 
 
-@pytest.mark.parametrize("choose", [half_lines, single_outcomes, ratio_sets])
+@pytest.mark.parametrize("choose", [half_lines, ratio_sets])
 def test_every_choice_of_events_finds_half_the_noise(noise, choose):
-    """Half-lines, single outcomes and likelihood-ratio sets."""
+    """Half-lines and likelihood-ratio sets."""
     found = empirical_epsilon(
         counted(noise, 0, 0.5), counted(noise, 1, 0.5), runs=20_000, claim=1.0, events=choose
     )

@@ -24,7 +24,7 @@ from cloakwork.accounting.events import cost
 from cloakwork.accounting.gaussians import epsilon_of_normal, mu_of_cost
 from cloakwork.accounting.leaf_events import leaves_of
 from cloakwork.base.arrays import Bools, Floats, Ints
-from cloakwork.base.costs import DiscreteLaplace, PoissonSampled, TruncatedGeometric
+from cloakwork.base.costs import DiscreteGaussian, EpsilonDelta
 from cloakwork.log.eventlog import EventLog
 from cloakwork.noise import Noise, secret
 from cloakwork.plan.model import Plan
@@ -117,16 +117,6 @@ class AuditResult:
     counted: int
     confidence: float
 
-    def __str__(self) -> str:
-        likelier, other = self.hits
-        found = (
-            f"epsilon >= {self.epsilon_lower_bound:.3f} at delta {self.delta:g} "
-            f"({self.direction}, {self.event}: {likelier} against {other} of {self.counted})"
-        )
-        if self.claim is None:
-            return found
-        return f"{found}; claimed {self.claim:g}: {'passed' if self.passed else 'FAILED'}"
-
 
 def empirical_epsilon(
     run_a: Run,
@@ -163,7 +153,9 @@ def empirical_epsilon(
             trials.append((direction, event.name, (hits[0], hits[1])))
     # Bonferroni: every event in every direction gets the same part of the error.
     error = (1 - confidence) / max(1, len(trials))
-    bounds = [_epsilon_bound(hits, counted, delta, error) for _, _, hits in trials]
+    bounds = [
+        epsilon_of_shares(*_both_shares(hits, counted, error), delta) for _, _, hits in trials
+    ]
     bound = max(bounds, default=-math.inf)
     direction, event_name, hits_of_it = "neither way", "no event", (0, 0)
     if trials:
@@ -181,20 +173,10 @@ def empirical_epsilon(
     )
 
 
-def _epsilon_bound(
-    hits: tuple[int, int],
-    counted: int,
-    delta: float,
-    error: float,
-) -> float:
-    """ln((p_lo - delta) / q_hi), each Clopper-Pearson bound wrong with probability at most
-    ``error / 2``.
-    """
-    return _epsilon_of_shares(*_both_shares(hits, counted, error), delta)
-
-
 def _both_shares(hits: tuple[int, int], counted: int, error: float) -> tuple[float, float]:
-    """At least the first share, and at most the second."""
+    """At least the first share, and at most the second: Clopper-Pearson bounds, each wrong with
+    probability at most ``error / 2``.
+    """
     from scipy.stats import beta
 
     likelier, other = hits
@@ -207,7 +189,10 @@ def _both_shares(hits: tuple[int, int], counted: int, error: float) -> tuple[flo
     return p_low, q_high
 
 
-def _epsilon_of_shares(p_low: float, q_high: float, delta: float) -> float:
+def epsilon_of_shares(p_low: float, q_high: float, delta: float) -> float:
+    """ln((p - delta) / q): how large epsilon must be, where an event is at least, and at most, so
+    likely on two neighbouring inputs; -inf where nothing shows.
+    """
     # An event no likelier than delta allows shows nothing.
     if p_low <= delta:
         return -math.inf
@@ -215,11 +200,9 @@ def _epsilon_of_shares(p_low: float, q_high: float, delta: float) -> float:
 
 
 def likely_sets(a: Outcomes, b: Outcomes) -> list[OutcomeSet]:
-    """The default choice: half-lines where outcomes are numbers, points and likelihood-ratio sets
-    where values repeat.
-    """
-    found: list[OutcomeSet] = [*single_outcomes(a, b), *ratio_sets(a, b)]
-    return [*half_lines(a, b), *found] if np.issubdtype(a.dtype, np.number) else found
+    """The default choice: half-lines where outcomes are numbers, and likelihood-ratio sets."""
+    is_number = np.issubdtype(a.dtype, np.number)
+    return [*(half_lines(a, b) if is_number else []), *ratio_sets(a, b)]
 
 
 def half_lines(a: Outcomes, b: Outcomes) -> list[HalfLine]:
@@ -230,11 +213,6 @@ def half_lines(a: Outcomes, b: Outcomes) -> list[HalfLine]:
     if len(bounds) > 200:
         bounds = np.unique(np.quantile(both, np.linspace(0, 1, 200), method="nearest"))
     return [HalfLine(bound, upper) for bound in map(float, bounds) for upper in (True, False)]
-
-
-def single_outcomes(a: Outcomes, _: Outcomes) -> list[OneOf]:
-    """The most frequent outcomes of ``a``, each by itself."""
-    return [OneOf(frozenset([value])) for value, _ in Counter(a.tolist()).most_common(_MOST_POINTS)]
 
 
 def ratio_sets(a: Outcomes, b: Outcomes) -> list[OneOf]:
@@ -331,9 +309,8 @@ def audit_step(step: ReplayedStep, delta: float, runs: int, noise: Noise) -> Can
     """
     event = step.step.kind.event
     claim = cost(event, delta).epsilon
-    is_gaussian = delta > 0 and not any(
-        isinstance(leaf, DiscreteLaplace | TruncatedGeometric | PoissonSampled)
-        for leaf, _ in leaves_of(event)
+    is_gaussian = delta > 0 and all(
+        isinstance(leaf, DiscreteGaussian | EpsilonDelta) for leaf, _ in leaves_of(event)
     )
     copies = round(min(40, max(1, 2 / mu_of_cost(claim, delta)))) if is_gaussian else 1
     scores = canary_scores(step, runs if is_gaussian else 10 * runs, noise, copies)
@@ -360,7 +337,7 @@ def audit_canaries(
         hits = (scores >= threshold).sum(axis=1)
         counted = scores.shape[1]
         low, high = _both_shares((int(hits[0]), int(hits[1])), counted, error)
-        least = _epsilon_of_shares(low, high, delta)
+        least = epsilon_of_shares(low, high, delta)
         if is_gaussian:
             mu = float(norm.ppf(max(0.0, low - delta)) - norm.ppf(high)) / found.copies
             least = epsilon_of_normal(mu, delta) if mu > 0 and math.isfinite(mu) else 0.0

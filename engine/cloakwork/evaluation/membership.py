@@ -2,7 +2,6 @@
 release shows of a case that was in it (shadow models; Shokri et al. 2017, Carlini et al. 2022).
 """
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from cloakwork.base.naming import values_of
 from cloakwork.base.progress import Reporter, heard_by, say, silent
 from cloakwork.engines.memory import in_memory
 from cloakwork.evaluation.bounds import NORMAL_999, JudgedScores
+from cloakwork.evaluation.dp_audit import epsilon_of_shares
 from cloakwork.evaluation.one_mechanism import prepare
 from cloakwork.evaluation.risk_figures import (
     ClaimBasis,
@@ -411,11 +411,8 @@ def epsilon_shown(scores: JudgedScores, level: float, delta: float) -> float:
     """How large epsilon must be at ``delta``, given the members recognised at this share of false
     alarms, by bounds at 99.9 %: below 0 where nothing shows.
     """
-    # ``(p - delta) / q`` as in ``dp_audit``: p by its lower bound, q by its upper one.
     false, true = scores.rates(scores.threshold(level), NORMAL_999)
-    if true.low <= delta:
-        return -math.inf
-    return math.log((true.low - delta) / false.high)
+    return epsilon_of_shares(true.low, false.high, delta)
 
 
 def attack_membership(

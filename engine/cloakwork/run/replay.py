@@ -36,12 +36,9 @@ from cloakwork.kernel.books import answers_in, noise_in, part_moved
 from cloakwork.kernel.growth import Growth, Level
 from cloakwork.kernel.vectors import (
     ONE,
-    Keys,
     Sums,
     added_up,
     answered,
-    key_of,
-    parts_of,
     vectors_of,
 )
 from cloakwork.log.eventlog import (
@@ -68,6 +65,9 @@ there are.
 _READINGS: Final = ("at", "at_labels")
 _SEED: Final = 1
 
+Key = tuple[int, tuple[str, ...]]
+"""A number, and labels."""
+
 
 class NotCovered(BaseException):
     """A step does on a neighbour what its charge does not cover; no mechanism may swallow it."""
@@ -89,35 +89,38 @@ class Question:
     charged: PrivacyEvent | None
 
 
+FindSums = Callable[[], Sums]
+AskAnew = Callable[[], Any]
+Heed = Callable[[int, FindSums | None, AskAnew | None], None]
+"""Of the question at a place: what finds the exact sums behind it, and what asks it anew, both of
+the log of the replay; None where there is none.
+"""
+
+
 @dataclass(slots=True)
 class Script:
     """A step's questions in their order. ``place``: how many were asked in a replay, None while the
-    step is recorded. ``used``: the largest part of a charge by which sums of the replay moved.
-    ``heard``: where sums are noted and not judged, those of each question. ``keys``: what is read,
-    by the place of its question, ``times`` over, of new answers: ``numbers``, float64, a row each.
+    step is recorded. ``heed``: what is done with those of a replay; where it is None they are
+    judged, and ``used`` is the largest part of a charge by which sums moved.
     """
 
     questions: list[Question] = field(default_factory=list)
     kernels: list[Kernel] = field(default_factory=list)
     place: int | None = None
+    heed: Heed | None = None
     used: float = 0.0
-    heard: list[Sums | None] | None = None
-    keys: dict[int, Keys | Ints] = field(default_factory=dict)
-    times: int = 0
-    numbers: dict[int, Floats] = field(default_factory=dict)
 
     def ask(
         self,
         said: tuple[object, ...],
         answer: Callable[[], Any],
-        sums: Callable[[], Sums] | None = None,
+        sums: FindSums | None = None,
         charged: Callable[[], PrivacyEvent] | None = None,
-        again: Callable[[], Any] | None = None,
-        *,
-        is_compared: bool = True,
+        again: AskAnew | None = None,
     ) -> Any:
-        """The answer: a new one while the step is recorded, else the recorded one. ``again``: asks
-        the log of this run, as often as it is called.
+        """The answer: a new one while the step is recorded, else the recorded one. ``sums``: finds
+        the exact ones behind it, None where they are not compared. ``again``: asks the log of this
+        run, as often as it is called.
         """
         if self.place is None:
             found, exact = answer(), None if sums is None else sums()
@@ -128,11 +131,9 @@ class Script:
         asked = self.questions[self.place]
         if asked.said != said:
             raise NotCovered(f"it asks {_shown(said)} in place of {_shown(asked.said)}")
-        if again is not None and self.place in self.keys:
-            self.numbers[self.place] = _read_anew(again, self.keys[self.place], self.times)
-        elif self.heard is not None:
-            self.heard.append(None if sums is None else sums())
-        elif is_compared and sums is not None and asked.sums is not None and asked.charged:
+        if self.heed is not None:
+            self.heed(self.place, sums, again)
+        elif sums is not None and asked.sums is not None and asked.charged:
             used = _part_used(asked.charged, asked.sums, sums(), said)
             self.used = max(self.used, used)
         self.place += 1
@@ -260,11 +261,11 @@ class _WatchedKernel(_Watched):
         event = descent.event(len(parameters), moved * (2 if self._is_replaced else 1))
         for step in range(descent.times):
             find = partial(_sums_of_step, descent, gradient, parameters, cases, counts, step)
-            is_compared = (step + 1) & step == 0
+            is_told = (step + 1) & step == 0
             mean, after, _ = self.script.ask(
                 ("step", step, *map(_said, (descent, np.asarray(parameters), *published[1:]))),
                 partial(told.__getitem__, step),
-                find if is_compared else None,
+                find if is_told else None,
                 lambda: event,
                 self._anew(again) if step == 0 else None,
             )
@@ -297,10 +298,9 @@ class _WatchedKernel(_Watched):
         real = partial(getattr(self.real, name), *given, **named)
         own = self._anew(partial(getattr(self.own, name), *given, **named))
         # Which entries of a case are drawn is not compared.
-        compared = not clip.sampled
-        return self.script.ask(said, real, find, self.last_charge, own, is_compared=compared)
+        return self.script.ask(said, real, None if clip.sampled else find, self.last_charge, own)
 
-    def _anew(self, ask: Callable[[], Any]) -> Callable[[], Any]:
+    def _anew(self, ask: AskAnew) -> AskAnew:
         """What asks the kernel of this run, whose books are each time as they are now."""
         books: Books = self.own._Kernel__books  # type: ignore[attr-defined]
         slots, many = books.slots, len(books.recorded)
@@ -422,40 +422,19 @@ class ReplayedStep:
         """How many questions were charged."""
         return sum(each.charged is not None for each in self.script.questions)
 
-    def replayed_on(self, neighbour: EventLog) -> float:
+    def replayed_on(
+        self, neighbour: EventLog, heed: Heed | None = None, noise: Noise | None = None
+    ) -> float:
         """Take the step on a neighbour of ``log``: which part of its charge was used, at most 1.
 
-        Raises NotCovered where the charge does not cover what it does.
+        ``heed``: what is done with its questions, which are not judged then. Raises NotCovered
+        where the charge does not cover what it does.
         """
-        again = self._script()
-        self._replay(again, neighbour)
+        again = Script(self.script.questions, self.script.kernels, 0, heed)
+        with suppress(_AllAnswered), _watched(again):
+            self._take(neighbour, noise)
+            raise NotCovered(f"it asks {again.place} of {len(again.questions)} questions")
         return again.used
-
-    def sums_on(self, neighbour: EventLog) -> list[Sums | None]:
-        """The exact sums behind each question, on another log that gets the recorded answers."""
-        again = self._script()
-        again.heard = []
-        self._replay(again, neighbour)
-        return again.heard
-
-    def answers_on(
-        self, neighbour: EventLog, keys: dict[int, Keys | Ints], times: int, noise: Noise
-    ) -> dict[int, Floats]:
-        """New answers to single questions on such a log, each asked so many ``times``, at ``keys``:
-        by the place of the question; float64, shape (times, ...).
-        """
-        again = self._script()
-        again.heard, again.keys, again.times = [], keys, times
-        self._replay(again, neighbour, noise)
-        return again.numbers
-
-    def _script(self) -> Script:
-        return Script(self.script.questions, self.script.kernels, 0)
-
-    def _replay(self, script: Script, log: EventLog, noise: Noise | None = None) -> None:
-        with suppress(_AllAnswered), _watched(script):
-            self._take(log, noise)
-            raise NotCovered(f"it asks {script.place} of {len(script.questions)} questions")
 
     def _take(self, log: EventLog, noise: Noise | None = None) -> None:
         noise = noise or reproducible(_SEED)
@@ -600,28 +579,45 @@ def canary_scores(step: ReplayedStep, runs: int, noise: Noise, copies: int = 1) 
     if step.step.kind.lineage.is_given_flow or step.step.unit.attribute is not None:
         raise CloakworkError(f"{name}: a canary is a case more, which its claim is not about")
 
-    def tried() -> Iterator[tuple[str, EventLog, dict[int, _Told]]]:
+    def told_by(log: EventLog) -> dict[int, _Told]:
+        found = dict[int, _Told]()
+
+        def heed(place: int, sums: FindSums | None, again: AskAnew | None) -> None:
+            # Of a descent the first step alone is asked anew.
+            if sums is not None and again is not None:
+                told = _Told.of(step.script.questions[place], sums())
+                if told is not None:
+                    found[place] = told
+
+        step.replayed_on(log, heed)
+        return found
+
+    def tried() -> Iterator[tuple[float, str, EventLog]]:
         for canary, case in _canaries(step.log):
             say(f"trying {canary} as a canary")
             with_it = _with_cases(step.log, case, copies)
-            told = map(_Told.of, step.script.questions, step.sums_on(with_it))
-            yield canary, with_it, {place: each for place, each in enumerate(told) if each}
+            moves = [each.move for each in told_by(with_it).values()]
+            yield sum(float(move @ move) for move in moves), canary, with_it
+
+    def asked_anew(log: EventLog) -> Floats:
+        ratios = list[Floats]()
+
+        def heed(place: int, _: object, again: AskAnew | None) -> None:
+            if again is not None and place in told:
+                ratios.append(told[place].ratio(_read_anew(again, told[place].keys, runs)))
+
+        step.replayed_on(log, heed, noise)
+        return np.asarray(np.sum(ratios, axis=0), np.float64)
 
     try:
-        canary, with_it, told = max(
-            tried(), key=lambda each: sum(float((one.move**2).sum()) for one in each[2].values())
-        )
+        _, canary, with_it = max(tried(), key=lambda each: each[0])
+        told = told_by(with_it)
         if not told:
             raise CloakworkError(f"{name}: no answer of a kernel tells of a case")
-        keys = {place: each.keys for place, each in told.items()}
-        say(f"{runs:,} answers to each of {len(keys)} questions, with {canary} and without")
-        heard = [step.answers_on(each, keys, runs, noise) for each in (with_it, step.log)]
+        say(f"{runs:,} answers to each of {len(told)} questions, with {canary} and without")
+        return CanaryScores(asked_anew(with_it), asked_anew(step.log), canary, copies)
     except NotCovered as fault:
         raise CloakworkError(f"{name}: {fault} (see audit replay)") from fault
-    scores = np.zeros(2 * runs)
-    for place, one in told.items():
-        scores += one.ratio(np.concatenate([each[place] for each in heard]))
-    return CanaryScores(scores[:runs], scores[runs:], canary, copies)
 
 
 @dataclass(frozen=True, slots=True)
@@ -631,35 +627,44 @@ class _Told:
     which is ``scale`` grid steps.
     """
 
-    keys: Keys | Ints
+    keys: list[Key]
     without: Floats
     move: Floats
     scale: float
     is_gaussian: bool
 
     @classmethod
-    def of(cls, question: Question, with_it: Sums | None) -> "_Told | None":
+    def of(cls, question: Question, with_it: Sums) -> "_Told | None":
         """None where it tells nothing."""
-        without = question.sums
-        if question.charged is None or without is None or with_it is None:
-            return None
-        # None of samples; of a descent the first step alone is asked anew.
-        leaf = noise_in(question.charged)
-        if leaf is None or (question.said[0] == "step" and question.said[1] != 0):
+        answer, without = question.answer, question.sums
+        # None of samples.
+        leaf = None if question.charged is None else noise_in(question.charged)
+        if without is None or leaf is None:
             return None
         scale = leaf.sigma if isinstance(leaf, DiscreteGaussian) else leaf.scale
-        keys, least = _keys_read(question.answer, with_it), -math.inf
-        if isinstance(question.answer, Selected):
+        # Of both at all keys that one of them has.
+        both = [
+            added_up([one, Sums(other.keys, 0 * other.sums)])
+            for one, other in ((without, with_it), (with_it, without))
+        ]
+        before, after = (each.sums / scale for each in both)
+        is_told = before != after
+        if isinstance(answer, Selected):
             # About what the threshold is. A key that is new may be told with a delta, which for
             # several units is larger: it is left out.
-            least = max(0.0, min(question.answer.noisy, default=math.inf) - scale)
-        before, after = (_at(each, keys).astype(np.float64) for each in (without, with_it))
-        kept = np.flatnonzero((before != after) & (before > least))
-        if not len(kept):
+            is_told &= before > max(0.0, min(answer.noisy, default=math.inf) / scale - 1)
+        rows = np.flatnonzero(is_told)
+        codes, labels = both[0].at_rows(rows)
+        keys = list(zip(codes.tolist(), labels, strict=True))
+        if isinstance(answer, NoisySums):
+            # Those that the step did read.
+            read = set(zip(answer.read.codes.tolist(), answer.read.labels, strict=True))
+            kept = [place for place, key in enumerate(keys) if key in read]
+            keys, rows = [keys[place] for place in kept], rows[kept]
+        if not keys:
             return None
-        chosen = keys[kept] if isinstance(keys, np.ndarray) else [keys[row] for row in kept]
-        moved = (after - before)[kept] / scale
-        return cls(chosen, before[kept] / scale, moved, scale, isinstance(leaf, DiscreteGaussian))
+        moved = (after - before)[rows]
+        return cls(keys, before[rows], moved, scale, isinstance(leaf, DiscreteGaussian))
 
     def ratio(self, noisy: Floats) -> Floats:
         """The log of how much likelier numbers are with the canary; float64, one for each row."""
@@ -710,25 +715,7 @@ def _alike(case: EventLog, events: int, pause: int) -> EventLog:
     return replace(case, events=rows, offsets=np.array([0, events]), inserted=None)
 
 
-def _keys_read(answer: Any, sums: Sums) -> Keys | Ints:
-    """The keys that a recorded answer tells of; of a selection all that there are."""
-    if isinstance(answer, Selected):
-        return sums.keys
-    if isinstance(answer, NoisySums):
-        told = answer.read
-        if not any(told.labels):
-            return told.codes
-        return [key_of(*key) for key in zip(told.codes.tolist(), told.labels, strict=True)]
-    noisy = answer.noisy if isinstance(answer, Level) else answer
-    # Of a gradient step the last part.
-    return np.arange(len(noisy[-1] if isinstance(noisy, tuple) else noisy))
-
-
-def _at(sums: Sums, keys: Keys | Ints) -> Ints:
-    return sums.at(keys) if isinstance(keys, np.ndarray) else sums.at_spelled(keys)
-
-
-def _read_anew(again: Callable[[], Any], keys: Keys | Ints, times: int) -> Floats:
+def _read_anew(again: AskAnew, keys: list[Key], times: int) -> Floats:
     """The noisy numbers at ``keys`` of so many new answers; NaN where a key is not told.
 
     What a question finds in the same cases is found once, as it is always the same; noise is
@@ -742,18 +729,15 @@ def _read_anew(again: Callable[[], Any], keys: Keys | Ints, times: int) -> Float
         return np.array([_numbers(again(), keys) for _ in range(times)], np.float64)
 
 
-def _numbers(answer: Any, keys: Keys | Ints) -> Any:
-    if isinstance(keys, np.ndarray):
-        if isinstance(answer, NoisySums):
-            return answer.at(keys)
-        if not isinstance(answer, Selected):
-            return (answer.noisy if isinstance(answer, Level) else answer)[keys]
-        keys = [key_of(key, ()) for key in keys.tolist()]
+def _numbers(answer: Any, keys: list[Key]) -> Any:
+    codes = np.array([code for code, _ in keys])
+    if isinstance(answer, Selected):
+        keys_told = zip(answer.codes.tolist(), answer.labels, strict=True)
+        told = dict(zip(keys_told, answer.noisy.tolist(), strict=True))
+        return [told.get(key, math.nan) for key in keys]
     if isinstance(answer, NoisySums):
-        return answer.at_labels([parts_of(key) for key in keys])
-    told = zip(answer.codes.tolist(), answer.labels, answer.noisy.tolist(), strict=True)
-    by_key = {key_of(code, labels): number for code, labels, number in told}
-    return [by_key.get(key, math.nan) for key in keys]
+        return answer.at_labels(keys) if keys[0][1] else answer.at(codes)
+    return (answer.noisy if isinstance(answer, Level) else answer)[codes]
 
 
 def _remembering(find: Callable[..., Any], by: int) -> Callable[..., Any]:
