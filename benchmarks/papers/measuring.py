@@ -32,8 +32,8 @@ from cloakwork.base.facts import Facts
 from cloakwork.errors import CloakworkError
 from cloakwork.evaluation.control_flow import (
     absolute_log_difference,
-    dfg_edge_distance,
-    dfg_frequency_distance,
+    directly_follows,
+    distances_of_steps,
     histogram,
     relative_log_similarity,
     true_variants,
@@ -101,8 +101,8 @@ def figures(made: Made, wanted: list[str]) -> dict[str, float | None]:
         found["relative log similarity"] = relative_log_similarity(*sides)
     if "absolute log difference" in wanted and few:
         found["absolute log difference"] = absolute_log_difference(*sides)
-    found |= {"EMD Freq": dfg_frequency_distance(*sides)}
-    found |= {"EMD Freq, edge by edge": dfg_edge_distance(*sides)}
+    edges, frequencies = distances_of_steps(*map(directly_follows, sides))
+    found |= {"EMD Freq": frequencies, "EMD Freq, edge by edge": edges}
     found |= {"retained variants": len(true_variants(*sides)), "cases": sum(sides[1].values())}
     printed = published_figures((made.source, made.release), sides)
     found |= {

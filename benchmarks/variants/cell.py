@@ -37,8 +37,8 @@ from cloakwork.errors import CloakworkError
 from cloakwork.evaluation.control_flow import (
     Histogram,
     absolute_log_difference,
-    dfg_edge_distance,
-    dfg_frequency_distance,
+    directly_follows,
+    distances_of_steps,
     histogram,
     relative_log_similarity,
     true_variants,
@@ -180,9 +180,10 @@ def repeated(
 def counted(source: Histogram, release: Histogram) -> dict[str, float | None]:
     """Figures that cost little."""
     true = len(true_variants(source, release))
+    edges, frequencies = distances_of_steps(*map(directly_follows, (source, release)))
     return {
-        "dfg_emd": dfg_frequency_distance(source, release),
-        "dfg_edges": dfg_edge_distance(source, release),
+        "dfg_emd": frequencies,
+        "dfg_edges": edges,
         "cases": sum(release.values()),
         "true_variants": true,
         "fake_variants": len(release) - true,

@@ -170,27 +170,14 @@ def directly_follows(log: Histogram, *, ends: bool = False) -> Counter[Step]:
     return counts
 
 
-def dfg_edge_distance(source: Histogram, release: Histogram) -> float | None:
-    """Mean over the directly-follows relations of either log of how far their two counts are apart;
-    None without any.
-    """
-    return distances_of_steps(directly_follows(source), directly_follows(release))[0]
-
-
-def dfg_frequency_distance(source: Histogram, release: Histogram) -> float | None:
-    """Libra's "EMD Freq": the same mean when both lists of counts are sorted first, so that it
-    matters no longer which relation is which; at most ``dfg_edge_distance``. Given for comparison
-    with the literature (Elkoumy et al. 2022).
-    """
-    return distances_of_steps(directly_follows(source), directly_follows(release))[1]
-
-
 def distances_of_steps(
     source: Mapping[Any, float],
     release: Mapping[Any, float],
 ) -> tuple[float | None, float | None]:
     """Mean over the steps of either log of how far their two figures are apart, and the same when
-    both lists of figures are sorted first; None without any step. A step that a log lacks has 0.
+    both lists of figures are sorted first, so that it matters no longer which step is which (of
+    counts: Libra's "EMD Freq", Elkoumy et al. 2022); None without any step. A step that a log lacks
+    has 0.
     """
     steps = source.keys() | release.keys()
     if not steps:

@@ -267,13 +267,10 @@ def most_unusual(attacked: AttackedLogs) -> Iterator[Attack]:
     apart = copy(attacked)
     apart.targets = _least_likely(attacked)
     (own,) = code_attributes([source], (), ())
-    kinds = [
-        kind
-        for kind in KINDS
-        if kind.name in KNOWN and kind.is_known(own, times=source.times is not None)
-    ]
     attacked.reporter("looking for the most unusual cases")
+    kinds = [kind for kind in KINDS if kind.name in KNOWN]
     sizes = _own_sizes(source, apart.targets, kinds, own, attacked.seed)
+    kinds = [kind for kind in kinds if kind.name in sizes]
     after: dict[str, Share] = {}
     if released is not None:
         after = _found_after(apart, released, kinds)
@@ -334,12 +331,7 @@ def _share_alone(sizes: Ints, *, census: bool) -> Share:
 def _groups(sizes: Ints) -> GroupSizes:
     edges = np.searchsorted([1, 2, 5, 10], sizes, side="right") - 1
     shares = np.bincount(edges, minlength=4) / len(sizes)
-    return GroupSizes(
-        alone=shares[0],
-        two_to_four=shares[1],
-        five_to_nine=shares[2],
-        ten_or_more=shares[3],
-    )
+    return GroupSizes(**dict(zip(GroupSizes.model_fields, shares.tolist(), strict=True)))
 
 
 def _found_after(

@@ -402,12 +402,9 @@ def canary_log(cases: int = 800) -> EventLog:
     # The first third of the variants has most cases.
     chosen = np.minimum(draws.geometric(1 / 20, cases) - 1, len(variants) - 1).tolist()
     log = _log_of([variants[each] for each in chosen])
-    gaps = draws.exponential(3600e6, len(log.case_of)).astype(np.int64)
-    starts = draws.integers(0, int(500 * _WINDOW.total_seconds()) * 10**6, cases)
-    # From the first event of its case on, and the gaps behind it.
-    gone = np.cumsum(gaps)
-    times = starts[log.case_of] + gone - gone[log.offsets[:-1]][log.case_of]
-    stamps = pl.Series(TIMESTAMP, times + int(_BEGIN.timestamp()) * 10**6).cast(TIME_TYPE)
+    # An hour or so between two events; cases one after another.
+    times = np.cumsum(draws.exponential(3600e6, log.event_count)) + _BEGIN.timestamp() * 1e6
+    stamps = pl.Series(TIMESTAMP, times.astype(np.int64)).cast(TIME_TYPE)
     values = pl.Series(VALUE, draws.choice(["common", "rare"], len(times), p=[0.9, 0.1]))
     return replace(log, events=log.events.with_columns(stamps, values))
 

@@ -23,8 +23,8 @@ from cloakwork.evaluation.control_flow import (
     FlowGraph,
     Histogram,
     absolute_log_difference,
-    dfg_edge_distance,
-    dfg_frequency_distance,
+    directly_follows,
+    distances_of_steps,
     flow_graph,
     histogram,
     relative_log_similarity,
@@ -271,6 +271,7 @@ def _times_and_attributes(logs: ComparedLogs) -> Mapping[str, Any]:
 def _variants(logs: ComparedLogs) -> Mapping[str, Any]:
     before, after = logs.variants
     true = true_variants(before, after)
+    edges, frequencies = distances_of_steps(*map(directly_follows, (before, after)))
     cases_before = sum(before.values())
     cases_after = sum(after.values())
     return {
@@ -283,8 +284,8 @@ def _variants(logs: ComparedLogs) -> Mapping[str, Any]:
         "variant_recall": _share_of(len(true), len(before)),
         "case_precision": _share_of(sum(after[variant] for variant in true), cases_after),
         "case_recall": _share_of(sum(before[variant] for variant in true), cases_before),
-        "dfg_edge_distance": dfg_edge_distance(before, after),
-        "dfg_frequency_distance": dfg_frequency_distance(before, after),
+        "dfg_edge_distance": edges,
+        "dfg_frequency_distance": frequencies,
     }
 
 

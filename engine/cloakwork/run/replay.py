@@ -595,7 +595,7 @@ def canary_scores(step: ReplayedStep, runs: int, noise: Noise, copies: int = 1) 
     def tried() -> Iterator[tuple[float, str, EventLog]]:
         for canary, case in _canaries(step.log):
             say(f"trying {canary} as a canary")
-            with_it = _with_cases(step.log, case, copies)
+            with_it = joined_batches([step.log, *[case] * copies])
             moves = [each.move for each in told_by(with_it).values()]
             yield sum(float(move @ move) for move in moves), canary, with_it
 
@@ -675,14 +675,6 @@ class _Told:
         else:
             found = (np.abs(apart) - np.abs(apart - move)).sum(axis=-1)
         return np.asarray(found, np.float64)
-
-
-def _with_cases(log: EventLog, case: EventLog, many: int) -> EventLog:
-    """The log, and so many more cases like this one."""
-    joined = joined_batches([log, *[case] * many])
-    names = [f"canary {number}" for number in range(many)]
-    ids = joined.cases[CASE_ID].cast(pl.String).scatter(log.case_count + np.arange(many), names)
-    return replace(joined, cases=joined.cases.with_columns(ids), case_index=None)
 
 
 def _canaries(log: EventLog) -> Iterator[tuple[str, EventLog]]:
