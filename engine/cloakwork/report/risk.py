@@ -55,10 +55,12 @@ def canary_lines(found: Sequence[CanaryAudit], unseen: str | None, width: int) -
             f"{each.runs:,} answers with {each.canary} {many}and {each.runs:,} without: "
             f"{each.caught:.1%} score high with it, {each.mistaken:.1%} without"
         )
-        for line in (claim, f"found: {seen}, {verdict}", how):
+        sure = (
+            "wrong with probability .05 at most, EXCEEDS with 1e-6; passing is no proof, and what "
+            "is made of the answers is not looked at"
+        )
+        for line in (claim, f"found: {seen}, {verdict}", how, sure):
             yield from textwrap.wrap(line, width, initial_indent="  ", subsequent_indent="    ")
-        yield "  wrong with probability .05 at most, EXCEEDS with 1e-6; passing is no proof, and"
-        yield "    what is made of the answers is not looked at"
     if unseen is not None:
         line = f"no canaries: {unseen}"
         yield from textwrap.wrap(line, width, initial_indent="  ", subsequent_indent="    ")
