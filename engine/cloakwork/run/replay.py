@@ -117,10 +117,11 @@ class Script:
         sums: FindSums | None = None,
         charged: Callable[[], PrivacyEvent] | None = None,
         again: AskAnew | None = None,
+        *,
+        is_compared: bool = True,
     ) -> Any:
         """The answer: a new one while the step is recorded, else the recorded one. ``sums``: finds
-        the exact ones behind it, None where they are not compared. ``again``: asks the log of this
-        run, as often as it is called.
+        the exact ones behind it. ``again``: asks the log of this run, as often as it is called.
         """
         if self.place is None:
             found, exact = answer(), None if sums is None else sums()
@@ -133,7 +134,7 @@ class Script:
             raise NotCovered(f"it asks {_shown(said)} in place of {_shown(asked.said)}")
         if self.heed is not None:
             self.heed(self.place, sums, again)
-        elif sums is not None and asked.sums is not None and asked.charged:
+        elif is_compared and sums is not None and asked.sums is not None and asked.charged:
             used = _part_used(asked.charged, asked.sums, sums(), said)
             self.used = max(self.used, used)
         self.place += 1
@@ -261,11 +262,11 @@ class _WatchedKernel(_Watched):
         event = descent.event(len(parameters), moved * (2 if self._is_replaced else 1))
         for step in range(descent.times):
             find = partial(_sums_of_step, descent, gradient, parameters, cases, counts, step)
-            is_told = (step + 1) & step == 0
+            is_compared = (step + 1) & step == 0
             mean, after, _ = self.script.ask(
                 ("step", step, *map(_said, (descent, np.asarray(parameters), *published[1:]))),
                 partial(told.__getitem__, step),
-                find if is_told else None,
+                find if is_compared else None,
                 lambda: event,
                 self._anew(again) if step == 0 else None,
             )
@@ -298,7 +299,8 @@ class _WatchedKernel(_Watched):
         real = partial(getattr(self.real, name), *given, **named)
         own = self._anew(partial(getattr(self.own, name), *given, **named))
         # Which entries of a case are drawn is not compared.
-        return self.script.ask(said, real, None if clip.sampled else find, self.last_charge, own)
+        compared = not clip.sampled
+        return self.script.ask(said, real, find, self.last_charge, own, is_compared=compared)
 
     def _anew(self, ask: AskAnew) -> AskAnew:
         """What asks the kernel of this run, whose books are each time as they are now."""
