@@ -21,6 +21,7 @@ OUTSIDE = (
     "CHANGELOG.md",
     "SECURITY.md",
     "LICENSE",
+    "examples/ci/README.md",
     "examples/logs/README.md",
     "examples/notebooks/*.ipynb",
     "policies/*.yaml",

@@ -36,6 +36,7 @@ NOT_RUN = {
     "README.md": 1,
     "budgets-and-approvals.md": 3,
     "command-line.md": 5,
+    "engineer.md": 1,
     "extras.md": 1,
     "releases.md": 1,
     "tutorial.md": 1,

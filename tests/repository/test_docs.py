@@ -35,7 +35,8 @@ def test_links_resolve() -> None:
 
 @pytest.mark.parametrize(
     "document",
-    ["README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/index.md"],
+    ["README.md", "CONTRIBUTING.md", "SECURITY.md"]
+    + [f"docs/{name}.md" for name in ("index", "officer", "tutorial", "engineer")],
 )
 def test_commands_and_targets_exist(document: str) -> None:
     """No document promises a command or a make target that there is not."""
