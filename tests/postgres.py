@@ -32,7 +32,7 @@ class PostgresServer:
     """A server whose files lie in ``folder`` (short: a socket's path has 107 bytes)."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self._data, self._programs = folder, folder / "data", _programs()
+        self.folder, self.data, self._programs = folder, folder / "data", _programs()
         self._user: dict[str, object] = {}
         if os.geteuid() == 0:  # the server refuses to run as root
             nobody = pwd.getpwnam("nobody")
@@ -55,7 +55,7 @@ class PostgresServer:
             self._programs = copy / self._programs.relative_to(package.parent)
 
     def _run(self, program: str, *words: object) -> None:
-        self._start_program(program, "--pgdata", self._data, *words)
+        self._start_program(program, "--pgdata", self.data, *words)
 
     def _start_program(self, program: str, *words: object) -> None:
         subprocess.run(
@@ -87,12 +87,7 @@ class PostgresServer:
 
     def kill(self) -> None:
         """``kill -9`` of the server and of whatever it started, which may end by itself first."""
-        postmaster = int((self._data / "postmaster.pid").read_text().split()[0])
-        below = [int(path.parent.name) for path in Path("/proc").glob("[0-9]*/stat")
-                 if _parent(path) == postmaster]  # fmt: skip
-        for process in (postmaster, *below):
-            with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
+        kill_server(self.data)
 
     def database(self, name: str | None = None) -> str:
         """The address of a new, empty database."""
@@ -110,6 +105,16 @@ class PostgresServer:
     def where(self) -> str:
         """The part of an address that names the server and the user."""
         return f"host={self.folder}&user=tester"
+
+
+def kill_server(data: Path) -> None:
+    """``kill -9`` of the server whose files lie in ``data``, from any process."""
+    postmaster = int((data / "postmaster.pid").read_text().split()[0])
+    below = [int(path.parent.name) for path in Path("/proc").glob("[0-9]*/stat")
+             if _parent(path) == postmaster]  # fmt: skip
+    for process in (postmaster, *below):
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
 
 
 def _parent(stat: Path) -> int | None:
