@@ -36,7 +36,7 @@ from cloakwork.testing.contract import MechanismContract, MechanismRuns
 from cloakwork.testing.contract_logs import BATCH_LOG, assert_same_log
 from cloakwork_extras.spark.spark import SparkEngine, spark_engine
 from cloakwork_extras.spark.spark_rows import SparkSource, rows_of
-from cloakwork_extras.spark.spark_tasks import ArrowTask, SparkExecutor, sealed
+from cloakwork_extras.spark.spark_tasks import ArrowTask, SparkExecutor, in_one_line, sealed
 from conftest import EXAMPLES, ROOT
 from contracts import test_mechanism_contract
 from drawn_entropy import entropy_of
@@ -399,6 +399,15 @@ whole = collected(log)
 whole.events.write_parquet(out / "events.parquet")
 whole.cases.write_parquet(out / "cases.parquet")
 """
+
+
+@pytest.mark.parametrize("lost", ["Py4JNetworkError", "Py4JError"])
+def test_a_process_of_spark_that_is_gone_is_told_without_what_its_jvm_says(lost: str) -> None:
+    raised = getattr(pytest.importorskip("py4j.protocol"), lost)("EOF\n\tat a row of the log")
+    with pytest.raises(MechanismError) as told, in_one_line("a task"):
+        raise raised
+    said = f"a process of Spark ended ({lost}); Spark's own log says more"
+    assert str(told.value) == f"spark: a task failed: {said}"
 
 
 def failing(place: int, batch: EventLog) -> None:

@@ -28,7 +28,13 @@ from cloakwork.log.formats.tables import (
 )
 from cloakwork.log.table import row_place
 from cloakwork_extras.spark.spark_rows import PLACE, ROW, SparkSource, case_id_column, rows_of
-from cloakwork_extras.spark.spark_tasks import SparkExecutor, is_local, outcome, usable_session
+from cloakwork_extras.spark.spark_tasks import (
+    SparkExecutor,
+    in_one_line,
+    is_local,
+    outcome,
+    usable_session,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,6 +81,7 @@ class SparkEngine(BatchedEngine):
 
     session: Any = None
 
+    @in_one_line("reading the log")
     def open(
         self,
         source: object,

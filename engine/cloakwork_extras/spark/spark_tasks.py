@@ -11,7 +11,7 @@ import pickle
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
@@ -114,6 +114,19 @@ def in_one_line(what: str) -> Iterator[None]:
             yield
     except PySparkException as error:
         raise MechanismError("spark", f"{what} failed: {_cause(error)}") from None
+    except _gone() as error:
+        # Its message may be all of a JVM's, and quote the log.
+        said = f"a process of Spark ended ({type(error).__name__}); Spark's own log says more"
+        raise MechanismError("spark", f"{what} failed: {said}") from None
+
+
+def _gone() -> tuple[type[Exception], ...]:
+    """What is raised where a JVM, or what it runs tasks in, is not there any more."""
+    with suppress(ImportError):  # Spark Connect may do without it
+        from py4j.protocol import Py4JError
+
+        return Py4JError, ConnectionError
+    return (ConnectionError,)
 
 
 def _cause(error: Exception) -> str:
@@ -152,6 +165,7 @@ class SparkExecutor:
     session: "SparkSession"
     folder: Path
 
+    @in_one_line("a task")
     def run(self, task: Callable[[int], R], places: int) -> Iterator[R]:
         """As ``Executor.run``."""
 
