@@ -1,4 +1,4 @@
-"""A small object-centric log (OCEL 2.0), written as JSON and as SQLite."""
+"""A small object-centric log, written as JSON and as SQLite (OCEL 2.0), and as JSON of OCEL 1.0."""
 
 import json
 import sqlite3
@@ -111,4 +111,30 @@ def write_sqlite(path: Path) -> Path:
             "INSERT INTO object_Order VALUES (?, ?, ?, 'state')",
             [(owner, time, value) for owner, time, value in STATES],
         )
+    return path
+
+
+def write_first_json(path: Path) -> Path:
+    """The log as OCEL 1.0 has it: objects have one value of an attribute, and no relations."""
+    last = {owner: value for owner, _, value in STATES}
+    document = {
+        "ocel:global-log": {"ocel:version": "1.0", "ocel:object-types": ["order", "item"]},
+        "ocel:events": {
+            id_: {
+                "ocel:activity": type_,
+                "ocel:timestamp": time,
+                "ocel:omap": objects,
+                "ocel:vmap": values,
+            }
+            for id_, type_, time, values, objects in EVENTS
+        },
+        "ocel:objects": {
+            id_: {
+                "ocel:type": type_,
+                "ocel:ovmap": {"state": last[id_]} if id_ in last else {},
+            }
+            for id_, type_ in OBJECTS.items()
+        },
+    }
+    path.write_text(json.dumps(document))
     return path

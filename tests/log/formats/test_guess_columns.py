@@ -145,3 +145,28 @@ def test_what_cannot_be_told_is_asked(make: Callable[[], pl.DataFrame]) -> None:
     shown = make()
     found = guess_columns(shown.columns, shown)
     assert (found.to_name, len(found.unanswered)) == ({}, 3)
+
+
+def test_an_object_centric_table_is_not_flattened_unasked() -> None:
+    """Which objects are cases is for its author to say, who sees how many rows name one; the twin
+    without objects of types is guessed as any table.
+    """
+    rows = 40
+    table = pl.DataFrame(
+        {
+            "ocel:eid": [f"e{i}" for i in range(rows)],
+            "ocel:activity": ["place", "pay"] * (rows // 2),
+            "ocel:timestamp": [f"2024-03-01T10:{i:02}:00Z" for i in range(rows)],
+            "ocel:type:order": [f"o{i // 4}" for i in range(rows)],
+            "ocel:type:item": [None if i % 4 else f"i{i}" for i in range(rows)],
+        }
+    )
+    found = guess_columns(table.columns, table)
+    (answer,) = found.unanswered
+    assert (answer.name, answer.is_column) == ("case", True)
+    assert answer.candidates == ("ocel:type:order", "ocel:type:item")
+    assert "of 40 rows" in answer.question and "'ocel:type:item' (10)" in answer.question
+    said = guess_columns(table.columns, table, {"case:concept:name": "ocel:type:order"})
+    assert said.unanswered == () and said.taken["case:concept:name"] == "ocel:type:order"
+    plain = table.rename({"ocel:type:order": "order id", "ocel:type:item": "item"})
+    assert guess_columns(plain.columns, plain).taken["case:concept:name"] == "order id"

@@ -12,9 +12,16 @@ from cloakwork.errors import LogError
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats import InputOptions, detect_input, read_log
 from cloakwork.log.limits import Limits
-from log.formats.object_logs import EVENTS, OBJECTS, write_json, write_sqlite
+from log.formats.object_logs import (
+    EVENTS,
+    OBJECTS,
+    write_first_json,
+    write_json,
+    write_sqlite,
+)
 
 WRITERS = {"log.json": write_json, "log.sqlite": write_sqlite}
+FIRST = {"log.jsonocel": write_first_json}
 
 
 def flattened(path: Path, object_type: str = "order") -> EventLog:
@@ -29,11 +36,11 @@ def refused(path: Path, **options: Any) -> str:
     return str(refusal.value).removeprefix(str(path))
 
 
-@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("name", WRITERS | FIRST)
 @pytest.mark.parametrize("object_type", ["order", "item"])
 def test_each_object_is_a_case(name: str, object_type: str, tmp_path: Path) -> None:
     """The same as by hand: its events by time, ties in file order."""
-    log = flattened(WRITERS[name](tmp_path / name), object_type)
+    log = flattened((WRITERS | FIRST)[name](tmp_path / name), object_type)
     expected = {
         object_id: [
             event[1]
@@ -69,10 +76,46 @@ def test_attributes_and_losses(name: str, tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("name", WRITERS)
+def test_the_first_version_says_less(tmp_path: Path) -> None:
+    """Values are texts, one of each object; what flattening loses is counted all the same."""
+    log = flattened(write_first_json(tmp_path / "log.jsonocel"))
+    assert log.events["cost"].to_list() == ["12.5", None, None, "7", None]
+    assert log.cases["case:state"].to_list() == ["sent", "late"]
+    second = flattened(write_json(tmp_path / "log.json"))
+    kept = [note for note in second.notes if not note.startswith("relations between")]
+    assert list(log.notes) == kept
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda log: log.update({"ocel:events": 3}), "not as OCEL 1.0"),
+        (lambda log: log["ocel:events"].update(e1=[]), "not as OCEL 1.0"),
+        (lambda log: log["ocel:events"]["e1"].update({"ocel:omap": 7}), "not as OCEL 1.0"),
+        (lambda log: log["ocel:events"]["e1"].update({"ocel:omap": "o1"}), "not as OCEL 1.0"),
+        (lambda log: log["ocel:events"]["e1"].update({"ocel:omap": [[]]}), "no objectId"),
+        (lambda log: log["ocel:events"]["e1"].update({"ocel:vmap": [1]}), "not as OCEL 1.0"),
+        (lambda log: log["ocel:events"]["e1"].update({"ocel:vmap": {"a": {}}}), "no single value"),
+        (lambda log: log["ocel:events"]["e1"].pop("ocel:timestamp"), "has no time"),
+        (lambda log: log["ocel:events"]["e1"].pop("ocel:activity"), "has no type"),
+        (lambda log: log["ocel:objects"]["o1"].pop("ocel:type"), "objectTypes has no name"),
+        (lambda log: log.pop("ocel:objects"), "not as OCEL 1.0"),
+    ],
+)
+def test_faults_of_the_first_version(change: Any, said: str, tmp_path: Path) -> None:
+    """Each in one line."""
+    path = write_first_json(tmp_path / "log.json")
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+    found = refused(path, object_type="order")
+    assert said in found and "\n" not in found
+
+
+@pytest.mark.parametrize("name", WRITERS | FIRST)
 def test_the_type_is_declared(name: str, tmp_path: Path) -> None:
     """None is chosen."""
-    path = WRITERS[name](tmp_path / name)
+    path = (WRITERS | FIRST)[name](tmp_path / name)
     assert refused(path).startswith(": this is an object-centric log; its object types are order, ")
     assert "no object type 'orders'; its object types are" in refused(path, object_type="orders")
     assert "columns under spec.input is not for that" in refused(path, columns={"case": "x"})

@@ -180,7 +180,13 @@ def guess_columns(
     said = said or {}
     search = _Search(header, table, said)
     # The case first: times and activities are judged by how they vary within cases.
-    search.find(CASE_ID, lambda name: _points_as_case(name, values_of(table, name)))
+    objects = tuple(name for name in search.free() if name.startswith("ocel:type:"))
+    if objects and CASE_ID not in search.taken:
+        counts = [f"'{shown(name)}' ({values_of(table, name).count():,})" for name in objects]
+        said_of = f"which objects are cases is open; of {table.height:,} rows these name one: "
+        search.leave_open(CASE_ID, said_of + ", ".join(counts), objects)
+    else:
+        search.find(CASE_ID, lambda name: _points_as_case(name, values_of(table, name)))
     search.find_time()
     case_id = search.taken.get(CASE_ID)
     cases = values_of(table, case_id) if case_id in table.columns else None

@@ -8,11 +8,11 @@ Data", SEFM 2019). Counts of all that are in the log's notes.
 An attribute NAME of the objects is there twice: ``case:NAME`` is its value at the first event of
 the case, ``object:NAME`` its value at each event.
 
-There are two files of OCEL 2.0 (ocel-standard.org, "OCEL 2.0 Specification"): JSON and SQLite. A
-database comes from somebody else, so nothing in it runs: it is opened read-only and immutable, with
-an untrusted schema and no extensions; only its plain tables are read (no view, no virtual table, no
-generated column), and an authorizer allows nothing but to read columns. What is read is counted
-against the limits, since pages of a forged file can be shared.
+There are two files of OCEL 2.0 (ocel-standard.org, "OCEL 2.0 Specification"): JSON and SQLite; of
+OCEL 1.0 the JSON is read. A database comes from somebody else, so nothing in it runs: it is opened
+read-only and immutable, with an untrusted schema and no extensions; only its plain tables are read
+(no view, no virtual table, no generated column), and an authorizer allows nothing but to read
+columns. What is read is counted against the limits, since pages of a forged file can be shared.
 """
 
 import json
@@ -145,6 +145,8 @@ class _Document:
 
     def read(self, content: Any) -> ObjectLog:
         """The tables of a document."""
+        if isinstance(content, dict) and "ocel:events" in content:
+            content = self._as_second(content)
         if not (isinstance(content, dict) and {"events", "objects", "objectTypes"} <= set(content)):
             raise self._fault("the file is JSON, and no OCEL 2.0 log")
         found = ObjectLog()
@@ -175,6 +177,35 @@ class _Document:
         for item in self._listed(content, "objectTypes"):
             found.object_types[self._text(item, "name", "object type")] = None
         return found
+
+    def _as_second(self, content: Any) -> dict[str, Any]:
+        """A document of OCEL 1.0 as one of 2.0. It declares no kinds of values: all are texts."""
+
+        def entries(key: str, type_: str, values: str) -> list[dict[str, Any]]:
+            return [
+                {
+                    "id": id_,
+                    "type": each.get(type_),
+                    "time": each.get("ocel:timestamp"),
+                    # Copying fails for a text, whose characters are no objects.
+                    "relationships": [
+                        {"objectId": one} for one in each.get("ocel:omap", []).copy()
+                    ],
+                    "attributes": [
+                        {"name": name, "value": value}
+                        for name, value in each.get(values, {}).items()
+                    ],
+                }
+                for id_, each in content[key].items()
+            ]
+
+        try:
+            events = entries("ocel:events", "ocel:activity", "ocel:vmap")
+            objects = entries("ocel:objects", "ocel:type", "ocel:ovmap")
+        except (AttributeError, KeyError, TypeError):
+            raise self._fault("an entry is not as OCEL 1.0 has it") from None
+        types = [{"name": each["type"]} for each in objects]
+        return {"events": events, "objects": objects, "objectTypes": types}
 
     def _declared(self, content: Any, key: str) -> Iterator[tuple[str, str, Kind]]:
         """Each attribute that a type declares: the type, the name, what its values are."""
