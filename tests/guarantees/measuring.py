@@ -17,8 +17,9 @@ from cloakwork.guarantees import (
 from cloakwork.guarantees.classes import GroupedValues
 from cloakwork.guarantees.confidence_bound import SequenceEvidence, WorstKnowledge
 from cloakwork.guarantees.evidence import Observation, gathered
+from cloakwork.guarantees.inserted import KeptEvents, WithoutVisibleInsertions
 from cloakwork.guarantees.k_anonymity import ClassSizes
-from cloakwork.log.eventlog import LogHandle
+from cloakwork.log.eventlog import EventLog, LogHandle
 
 CASE: Final = Unit()
 
@@ -68,3 +69,9 @@ def require(log: LogHandle, goal: Guarantee, unit: Unit = CASE) -> None:
     found = check.judge(gathered(log, getattr(evidence, "evidence", evidence)))
     if not found.holds:
         raise GuaranteeBroken(goal.sentence(), found.seen)
+
+
+def without_visible_insertions(log: EventLog, *, by_time: bool = False) -> EventLog:
+    """``log`` without the inserted events that show (``WithoutVisibleInsertions``)."""
+    kept = KeptEvents(by_time)
+    return WithoutVisibleInsertions(kept.merge(kept.of(log)), by_time)(log)

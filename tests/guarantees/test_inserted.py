@@ -13,11 +13,11 @@ from cloakwork.guarantees.evidence import gathered
 from cloakwork.guarantees.inserted import (
     KeptEvents,
     WithoutVisibleInsertions,
-    without_visible_insertions,
 )
 from cloakwork.log.eventlog import EventLog
 from conftest import runs
 from contracts.sample_logs import BEGIN, log_of
+from guarantees.measuring import without_visible_insertions
 from log_in_parts import LogInParts
 
 Clock = Callable[[int], datetime]

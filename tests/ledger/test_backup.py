@@ -14,6 +14,7 @@ from cloakwork.ledger.backup import back_up, restore
 from cloakwork.ledger.case_hashes import fingerprint
 from cloakwork.ledger.ledger import Ledger
 from conftest import Said
+from ledger.recording import record_window
 from ledger.test_ledger import request, reserve, total, unit
 
 
@@ -33,7 +34,7 @@ def filled(ledger: Ledger) -> Ledger:
     terms = BudgetTerms(window="2026-10", every="1 month")
     sample = fingerprint(["a", "b"], ledger.case_id_key())
     made = ledger.reserve(request(dataset="grown", terms=terms, sample=sample))
-    made.record_window(["a", "b"])
+    record_window(made, ["a", "b"])
     made.commit("ab")
     return ledger
 

@@ -11,6 +11,7 @@ from cloakwork.errors import LedgerError
 from cloakwork.ledger.account import BudgetTerms
 from cloakwork.ledger.ledger import Ledger
 from conftest import Said
+from ledger.recording import record_window
 from ledger.test_ledger import request
 
 
@@ -18,7 +19,7 @@ def release_window(file: Path, window: str, ids: list[str]) -> frozenset[str]:
     """Release the cases with a window; those that another one has."""
     terms = BudgetTerms(window=window, every="1 month")
     made = Ledger(str(file), notice=lambda _: None).reserve(request(dataset="grown", terms=terms))
-    elsewhere = made.record_window(ids)
+    elsewhere = record_window(made, ids)
     made.commit("ab")
     return elsewhere
 

@@ -17,6 +17,7 @@ from cloakwork.ledger.account import Account, BudgetTerms, require_fit
 from cloakwork.ledger.books import Book
 from cloakwork.ledger.journal import tables
 from cloakwork.ledger.ledger import Ledger, Reservation
+from ledger.recording import record_window
 from ledger.test_ledger import request
 
 PATIENT = "case:patient"
@@ -187,11 +188,11 @@ def test_windows_of_another_length_are_refused(ledger: Ledger) -> None:
 def test_a_case_has_the_window_of_its_first_release(ledger: Ledger) -> None:
     """Also in a release of that window again; of another dataset it knows nothing."""
     october, november = reserve(ledger, "2026-10"), reserve(ledger, "2026-11")
-    assert october.record_window(["a", "b"]) == frozenset()
-    assert november.record_window(["b", "c"]) == {"b"}
-    assert october.record_window(["a", "c", "d"]) == {"c"}
+    assert record_window(october, ["a", "b"]) == frozenset()
+    assert record_window(november, ["b", "c"]) == {"b"}
+    assert record_window(october, ["a", "c", "d"]) == {"c"}
     other = ledger.reserve(request(dataset="e", terms=BudgetTerms(window="2026-11")))
-    assert other.record_window(["a"]) == frozenset()
+    assert record_window(other, ["a"]) == frozenset()
 
 
 def test_windows_race_for_a_case(ledger: Ledger) -> None:
@@ -199,7 +200,7 @@ def test_windows_race_for_a_case(ledger: Ledger) -> None:
     ids = [f"case {number}" for number in range(50)]
     reserved = [reserve(ledger, f"2026-0{month}") for month in range(1, 9)]
     with ThreadPoolExecutor(8) as pool:
-        elsewhere = list(pool.map(lambda each: each.record_window(ids), reserved))
+        elsewhere = list(pool.map(lambda each: record_window(each, ids), reserved))
     got = sorted(name for lost in elsewhere for name in set(ids) - lost)
     assert got == sorted(ids)
 
@@ -210,24 +211,24 @@ def test_a_record_that_is_gone_is_noticed(ledger: Ledger) -> None:
     """
     for window in ("2026-09", "2026-10"):
         release = reserve(ledger, window)
-        release.record_window(["a"])
+        record_window(release, ["a"])
         release.commit()
     table = tables().windows
     with ledger.journal._sql_engine().connect() as connection, connection.begin():
         connection.execute(table.delete().where(table.c.window == "2026-10"))
     with pytest.raises(LedgerError, match=f"release {release.id} .* no longer recorded"):
-        reserve(ledger, "2026-11").record_window(["a"])
+        record_window(reserve(ledger, "2026-11"), ["a"])
 
 
 def test_another_key_is_refused(ledger: Ledger, tmp_path: Path) -> None:
     """With it no case would be known again."""
-    reserve(ledger, "2026-10").record_window(["a"])
+    record_window(reserve(ledger, "2026-10"), ["a"])
     (tmp_path / "ledger.db.key").unlink()
     with pytest.raises(LedgerError, match="recorded with another key"):
-        reserve(ledger, "2026-11").record_window(["a"])
+        record_window(reserve(ledger, "2026-11"), ["a"])
 
 
 def test_ids_do_not_lie_in_the_ledger(ledger: Ledger, tmp_path: Path) -> None:
-    reserve(ledger, "2026-10").record_window(["a very telling id"])
+    record_window(reserve(ledger, "2026-10"), ["a very telling id"])
     held = b"".join(file.read_bytes() for file in tmp_path.iterdir())
     assert b"telling" not in held

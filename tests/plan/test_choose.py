@@ -11,7 +11,7 @@ from cloakwork.base.facts import Facts, Unit
 from cloakwork.evaluation.control_flow import histogram, relative_log_similarity
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Offer, Prediction
-from cloakwork.mechanisms.registry import Catalogue, catalogue
+from cloakwork.mechanisms.registry import catalogue
 from cloakwork.mechanisms.variants.accuracy import predict_similarity
 from cloakwork.mechanisms.variants.threshold import (
     VariantThreshold,
@@ -42,11 +42,7 @@ def another(said: Prediction | None, named: str = "variants/another") -> Variant
 
 def chosen(*others: VariantThreshold, **mechanisms: Any) -> tuple[str, dict[str, str]]:
     """What is chosen among the threshold mechanism and ``others``, and why the rest was not."""
-    known = Catalogue(
-        {"variants/threshold": "cloakwork.mechanisms.variants.threshold:VariantThreshold"}
-    )
-    for other in others:
-        known = known.with_mechanism(other)
+    known = {each.name: each for each in (VariantThreshold(), *others)}
     choice = choose_mechanism(0, GOAL, Facts(), Mechanisms(**mechanisms), known)
     (step,) = choice.steps
     return step.mechanism, {item.mechanism: item.reason for item in choice.considered}

@@ -14,8 +14,9 @@ from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
 from cloakwork.guarantees import Guarantee
 from cloakwork.kernel import Cases, Clip, Entries, Gaussian, Kernel
 from cloakwork.mechanisms.base import Gives, Mechanism, Offer, PartOfGoal, Proof, Refusal, Theorem
-from cloakwork.mechanisms.registry import Catalogue, catalogue
+from cloakwork.mechanisms.registry import OURS, catalogue
 from cloakwork.mechanisms.steps import Enrichment, EnrichStep, Listed, Times
+from cloakwork.plan.model import Catalogue
 
 NORM = 2**13
 CLIP = Clip("l2", NORM, 4)
@@ -136,9 +137,5 @@ SERVE_PARTS = (
 
 def with_toys(*toys: Any) -> Catalogue:
     """Ours that serve no such part, and ``toys``; by default both."""
-    found = Catalogue(
-        {name: place for name, place in catalogue()._modules.items() if name not in SERVE_PARTS}
-    )
-    for toy in toys or (ToyTimes(), ToyAttributes()):
-        found = found.with_mechanism(toy)
-    return found
+    ours = {name: catalogue()[name] for name in catalogue() if name in OURS.keys() - SERVE_PARTS}
+    return ours | {toy.name: toy for toy in toys or (ToyTimes(), ToyAttributes())}

@@ -36,6 +36,7 @@ from cloakwork.run.prepare import SourceFigures, prepared_log
 from cloakwork.run.profile import measure
 from cloakwork.run.run import Run
 from contracts.sample_logs import log_of
+from ledger.recording import record_window
 from plan.conftest import ATTRIBUTES, DP, KANON, policy_of
 from run.profiles import SHARE
 
@@ -388,4 +389,4 @@ def test_a_profile_belongs_to_its_window(ledger: Ledger) -> None:
             dataset="d", policy="p", charges=(), terms=ledger_terms(policy, "2026-11")
         )
     )
-    assert later.record_window(["case 0", "case 30"]) == {"case 0"}
+    assert record_window(later, ["case 0", "case 30"]) == {"case 0"}

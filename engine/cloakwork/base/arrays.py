@@ -35,6 +35,13 @@ def owners_of(lengths: Ints) -> Ints:
     return np.repeat(np.arange(len(lengths)), lengths)
 
 
+def group_sums(group: Ints, values: Ints, groups: int) -> Ints:
+    """The sum of the ``values`` of each group: int64, shape (groups,)."""
+    total = np.zeros(groups, np.int64)
+    np.add.at(total, group, values)
+    return total
+
+
 def begins_of(codes: Ints) -> Ints:
     """The rows at which a run of one code begins, of codes of 0 or more: int64."""
     return np.flatnonzero(np.diff(codes, prepend=-1))

@@ -290,7 +290,7 @@ class ColumnsOfCases:
         moved_by = np.repeat(self.offsets[rows] - batch.offsets[:-1], lengths)
         events = np.arange(batch.events.height) + moved_by
         part = {
-            name: _at(values, rows if name.startswith(CASE_PREFIX) else events)
+            name: values.taken(rows if name.startswith(CASE_PREFIX) else events)
             for name, values in self.columns.items()
         }
         return enriched(batch, Enrichment(part))
@@ -304,16 +304,6 @@ def _held(values: Listed | Numbers | Times) -> Ints | Floats:
             return values.values
         case Times():
             return values.microseconds
-
-
-def _at(values: Listed | Numbers | Times, rows: Ints) -> Listed | Numbers | Times:
-    match values:
-        case Listed():
-            return replace(values, codes=values.codes[rows])
-        case Numbers():
-            return replace(values, values=values.values[rows])
-        case Times():
-            return replace(values, microseconds=values.microseconds[rows])
 
 
 def _series(name: str, values: Listed | Numbers | Times) -> pl.Series:

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from cloakwork.base.arrays import Ints
+from cloakwork.base.arrays import Ints, offsets_of
 from cloakwork.base.naming import values_of
 from cloakwork.base.progress import Pace, say
 from cloakwork.engines.workspace import writing_to
@@ -285,7 +285,7 @@ def _grouped(
         owner = part_of[first : first + _SORTED_ROWS]
         # 16 bits are sorted by radix, in linear time.
         order = np.argsort(owner.astype(np.uint16), kind="stable")
-        starts = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=part_count))])
+        starts = offsets_of(np.bincount(owner, minlength=part_count))
         yield _Grouped(table.slice(first, _SORTED_ROWS)[order], starts)
 
 

@@ -121,12 +121,6 @@ class WithoutVisibleInsertions:
         return np.asarray(found | ~rows["has_time"].to_numpy(), np.bool_)
 
 
-def without_visible_insertions(log: EventLog, *, by_time: bool = False) -> EventLog:
-    """``log`` without the inserted events that show (``WithoutVisibleInsertions``)."""
-    kept = KeptEvents(by_time)
-    return WithoutVisibleInsertions(kept.merge(kept.of(log)), by_time)(log)
-
-
 def _patterns(log: EventLog) -> tuple[Ints, pl.DataFrame]:
     """A number for each event that events of one activity with the same attributes share, and of
     each number its ``activity`` and ``present``, as in ``KeptEvents``.

@@ -102,12 +102,8 @@ class Cases:
         """One case for each of ``variants``, of labels in ``alphabet``."""
         place = {label: code for code, label in enumerate(alphabet)}
         codes = [place[label] for variant in variants for label in variant]
-        offsets = np.cumsum([0, *map(len, variants)])
-        return cls(
-            tuple(alphabet),
-            np.array(codes, np.int64),
-            offsets.astype(np.int64),
-        )
+        offsets = offsets_of([len(variant) for variant in variants])
+        return cls(tuple(alphabet), np.array(codes, np.int64), offsets)
 
     def __len__(self) -> int:
         """How many cases there are."""

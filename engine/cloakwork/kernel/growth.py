@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cloakwork.base.arrays import Ints
+from cloakwork.base.arrays import Ints, group_sums
 from cloakwork.base.errors import PlanUnsound
 from cloakwork.kernel.books import Books
 from cloakwork.kernel.cases import Cases, Query
@@ -92,12 +92,7 @@ class Growth:
             self._key * extensions + code,
             -1,
         )
-        counts = np.zeros(self._kept * extensions, np.int64)
-        np.add.at(
-            counts,
-            own[own >= 0],
-            self._counts[own >= 0],
-        )
+        counts = group_sums(own[own >= 0], self._counts[own >= 0], self._kept * extensions)
         noisy = counts[keys] + noise.draw(self._noise, len(keys))
         self._latest = (keys, own)
         return Level(keys // extensions, keys % extensions, noisy)
@@ -134,8 +129,7 @@ class Growth:
             -1,
         )
         keys, place = np.unique(own[counted], return_inverse=True)
-        counts = np.zeros(len(keys), np.int64)
-        np.add.at(counts, place, self._counts[counted])
+        counts = group_sums(place, self._counts[counted], len(keys))
         noisy = counts + noise.draw(self._noise, len(keys))
         reached = noisy >= least
         keys = keys[reached]

@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import JsonValue
 
 from cloakwork.accounting.events import cost
-from cloakwork.base.arrays import Bools, Floats, Ints, owners_of
+from cloakwork.base.arrays import Bools, Floats, Ints, group_sums, owners_of
 from cloakwork.base.costs import Cost, EpsilonDelta, NonPrivate, PoissonSampled, PrivacyEvent
 from cloakwork.base.errors import PlanUnsound
 from cloakwork.base.exact import drawn_rate
@@ -709,13 +709,7 @@ class Kernel:
         """How often each distinct case is in a Poisson sample of the units: int64."""
         # One coin a unit: all its cases are in the sample, or none.
         drawn = self.__noise.coins(rate, owners.units)[owners.unit]
-        counts = np.zeros(len(measured.cases), np.int64)
-        np.add.at(
-            counts,
-            owners.row[drawn],
-            owners.cases[drawn],
-        )
-        return counts
+        return group_sums(owners.row[drawn], owners.cases[drawn], len(measured.cases))
 
     def __owners(self, measured: Measured) -> Owners:
         """Whose cases there are; where a unit has one case at most, each case is a unit."""

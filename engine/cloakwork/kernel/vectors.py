@@ -18,7 +18,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from cloakwork.base.arrays import Bools, Ints, offsets_of, place_in_run
+from cloakwork.base.arrays import Bools, Ints, group_sums, offsets_of, owners_of, place_in_run
 from cloakwork.base.errors import PlanUnsound
 from cloakwork.kernel.cases import ASKED_AGAIN, DIFFERS, Cases, Entries, Query, Silently
 from cloakwork.noise import Noise
@@ -157,9 +157,7 @@ def added_up(batches: Sequence[Sums]) -> Sums:
         keys = sorted(set(spelled))
         row = {key: each for each, key in enumerate(keys)}
         place = np.array([row[key] for key in spelled], np.int64)
-    total = np.zeros(len(keys), np.int64)
-    np.add.at(total, place, sums)
-    return Sums(keys, total)
+    return Sums(keys, group_sums(place, sums, len(keys)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,13 +173,8 @@ class Vectors:
 
     def sums(self, weight: Ints) -> Sums:
         """The sum of the vectors, that of case i ``weight[i]`` times."""
-        total = np.zeros(len(self.keys), np.int64)
-        np.add.at(
-            total,
-            self.key,
-            self.value * weight[self.case],
-        )
-        return Sums(self.keys, total)
+        counted = self.value * weight[self.case]
+        return Sums(self.keys, group_sums(self.key, counted, len(self.keys)))
 
 
 def vectors_of(
@@ -416,8 +409,7 @@ def _added_up(
     is_first = np.ones(len(case), np.bool_)
     is_first[1:] = (np.diff(case) != 0) | (np.diff(key) != 0)
     group = np.cumsum(is_first) - 1
-    total = np.zeros(int(is_first.sum()), np.int64)
-    np.add.at(total, group, value)
+    total = group_sums(group, value, int(is_first.sum()))
     first = order[is_first]
     by_occurrence = np.lexsort((first, case[is_first]))
     total = np.clip(total[by_occurrence], -MOST, MOST)
@@ -464,9 +456,7 @@ def _clipped(
 
 
 def _sum_of_squares(vector: Ints, size: Ints) -> Ints:
-    total = np.zeros(int(vector.max()) + 1, np.int64)
-    np.add.at(total, vector, size * size)
-    return total
+    return group_sums(vector, size * size, int(vector.max()) + 1)
 
 
 def _keys_of(
@@ -566,8 +556,7 @@ def sampled_sums(
     """
     most = clip.units
     size = np.abs(vectors.value)
-    units = np.zeros(len(weight), np.int64)
-    np.add.at(units, vectors.case, size)
+    units = group_sums(vectors.case, size, len(weight))
     is_long = (units > most)[vectors.case]
     counted = size * weight[vectors.case]
     counted[is_long] = _kept(
@@ -577,13 +566,8 @@ def sampled_sums(
         weight,
         noise,
     )
-    total = np.zeros(len(vectors.keys), np.int64)
-    np.add.at(
-        total,
-        vectors.key,
-        np.sign(vectors.value) * counted,
-    )
-    return Sums(vectors.keys, total)
+    counted *= np.sign(vectors.value)
+    return Sums(vectors.keys, group_sums(vectors.key, counted, len(vectors.keys)))
 
 
 def _kept(
@@ -601,7 +585,7 @@ def _kept(
     # What is dropped is as random as what is kept: the fewer are drawn.
     drawn = np.minimum(most, units - most)
     hits = np.zeros(len(size), np.int64)
-    owner = np.repeat(np.arange(len(rows)), weight[rows])
+    owner = owners_of(weight[rows])
     chunk = max(1, _DRAWS // most)
     for start in range(0, len(owner), chunk):
         own = owner[start : start + chunk]
@@ -627,7 +611,7 @@ def _distinct(
     chosen = np.zeros(0, np.int64)
     lacking = many
     while lacking.any():
-        row = np.repeat(np.arange(len(below)), lacking)
+        row = owners_of(lacking)
         drawn = np.sort(begins[row] + noise.uniform(below[row]))
         drawn = drawn[np.diff(drawn, prepend=-1) != 0]
         place = np.minimum(np.searchsorted(chosen, drawn), max(0, len(chosen) - 1))

@@ -44,7 +44,6 @@ from cloakwork.ledger.case_hashes import (
     WindowCheck,
     check_windows,
     fingerprints_in,
-    hashed_ids,
     keep_fingerprint,
     keep_window,
     read_fingerprints,
@@ -591,20 +590,15 @@ class Reservation:
             writing.append("fail", self.id, self.dataset, {"reason": reason})
         self.ledger.unlock(self.id)
 
-    def record_window(self, ids: Iterable[str]) -> frozenset[str]:
-        """Record that the cases with these ids were released with the window of the reservation,
-        unless another window has them; returns the ids of those, which are to be left out.
+    def record_hashes(self, hashes: frozenset[bytes]) -> frozenset[bytes]:
+        """Record that cases were released with the window of the reservation, unless another window
+        has them; returns those, which are to be left out. ``hashes``: ``hashed_ids`` of the cases,
+        made with ``case_id_key``.
 
         One transaction decides, so that no case is released with two windows. Internal: never
         publish the answer. Raises LedgerError or OutputError where ledger or key cannot be used, or
         the record of an earlier release is gone.
         """
-        hashes = hashed_ids(ids, self.ledger.case_id_key())
-        elsewhere = self.record_hashes(frozenset(hashes.values()))
-        return frozenset(text for text, known in hashes.items() if known in elsewhere)
-
-    def record_hashes(self, hashes: frozenset[bytes]) -> frozenset[bytes]:
-        """As ``record_window``, of the ``hashed_ids``, made with ``case_id_key``."""
         key = self.ledger.case_id_key()
         if self.window is None:
             raise LedgerError(self.ledger.url, f"release {self.id} is of no window")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 import numpy as np
 import polars as pl
 
-from cloakwork.base.arrays import Bools, Ints, offsets_of, ranges_of
+from cloakwork.base.arrays import Bools, Ints, offsets_of, owners_of, ranges_of
 from cloakwork.base.errors import LogError
 from cloakwork.base.naming import (
     ACTIVITY,
@@ -236,7 +236,7 @@ class EventLog:
     @property
     def case_of(self) -> Ints:
         """For each event, the row of its case: int64, shape (events,)."""
-        return np.repeat(np.arange(self.cases.height), np.diff(self.offsets))
+        return owners_of(np.diff(self.offsets))
 
     @property
     def columns(self) -> tuple[str, ...]:

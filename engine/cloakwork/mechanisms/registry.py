@@ -252,21 +252,19 @@ _PLACES: Final = {name: place for place, name in enumerate(MECHANISMS)}
 class Catalogue(Mapping[str, Mechanism[Any]]):
     """Mechanisms by name; a mapping that loads each one when it is asked for.
 
-    ``modules``: ours, as ``module:class``. ``others``: ready made. ``entries``: what installed
-    packages register. Asking for one of those that is unfit raises MechanismError.
+    ``modules``: ours, as ``module:class``. ``entries``: what installed packages register. Asking
+    for one of those that is unfit raises MechanismError.
     """
 
     def __init__(
         self,
         modules: Mapping[str, str],
-        others: Mapping[str, Mechanism[Any]] | None = None,
-        entries: Mapping[str, EntryPoint] | None = None,
+        entries: Mapping[str, EntryPoint],
     ) -> None:
-        self._modules = dict(modules)
-        self._entries = dict(entries or {})
-        self._others = dict(others or {})
-        self._loaded = dict(self._others)
-        names = (*self._modules, *self._others, *self._entries)
+        self._modules = modules
+        self._entries = entries
+        self._loaded: dict[str, Mechanism[Any]] = {}
+        names = (*modules, *entries)
         # In the order in which the planner tries them; those of other packages come last.
         self._names = sorted(names, key=lambda name: _PLACES.get(name, len(_PLACES)))
 
@@ -285,17 +283,10 @@ class Catalogue(Mapping[str, Mechanism[Any]]):
         return iter(self._names)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._modules or name in self._others or name in self._entries
+        return name in self._modules or name in self._entries
 
     def __len__(self) -> int:
         return len(self._names)
-
-    def with_mechanism(self, mechanism: Mechanism[Any]) -> "Catalogue":
-        """This catalogue and one mechanism more, whose name must be new."""
-        if mechanism.name in self:
-            raise MechanismError(mechanism.name, "a mechanism of this name exists already")
-        others = {**self._others, mechanism.name: mechanism}
-        return Catalogue(self._modules, others, self._entries)
 
 
 @cache
@@ -317,7 +308,7 @@ def catalogue() -> Catalogue:
             other = source_of(entries[entry.name]).package
             raise source.fault(f"takes a name that {other} has taken")
         entries[entry.name] = entry
-    return Catalogue(OURS, entries=entries)
+    return Catalogue(OURS, entries)
 
 
 def options_of(name: str) -> Mapping[str, str] | None:
@@ -325,5 +316,5 @@ def options_of(name: str) -> Mapping[str, str] | None:
     none of this name: what mechanisms of other packages accept, only they know.
     """
     entries = {each.name: each for each in installed_entries() if is_ours(each)}
-    ours = Catalogue(OURS, entries=entries)
+    ours = Catalogue(OURS, entries)
     return ours[name].options if name in ours else None

@@ -58,7 +58,7 @@ class Listed:
     codes: Ints
     domain: tuple[JsonValue, ...]
 
-    def taken(self, rows: Bools) -> "Listed":
+    def taken(self, rows: Bools | Ints) -> "Listed":
         """Those at ``rows``."""
         return replace(self, codes=self.codes[rows])
 
@@ -72,7 +72,7 @@ class Numbers:
     values: Floats
     type: RangeType = "number"
 
-    def taken(self, rows: Bools) -> "Numbers":
+    def taken(self, rows: Bools | Ints) -> "Numbers":
         """Those at ``rows``."""
         return replace(self, values=self.values[rows])
 
@@ -83,7 +83,7 @@ class Times:
 
     microseconds: Ints
 
-    def taken(self, rows: Bools) -> "Times":
+    def taken(self, rows: Bools | Ints) -> "Times":
         """Those at ``rows``."""
         return replace(self, microseconds=self.microseconds[rows])
 

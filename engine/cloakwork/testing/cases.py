@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.base.arrays import Ints
+from cloakwork.base.arrays import Ints, offsets_of
 from cloakwork.base.naming import CASE_PREFIX
 from cloakwork.kernel import Cases, Column, Columns
 
@@ -73,7 +73,7 @@ def batch_of(
     as a kernel codes them: by the labels and the texts that occur, in their own order.
     """
     labels, codes = _coded([label for case in chosen for label in case.variant])
-    offsets = np.cumsum([0, *(len(case.variant) for case in chosen)]).astype(np.int64)
+    offsets = offsets_of([len(case.variant) for case in chosen])
     columns = {
         name: _column([value for case in chosen for value in case.columns[name]])
         for name in like.columns

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from polars.testing import assert_frame_equal
 
-from cloakwork.base.arrays import Ints
+from cloakwork.base.arrays import Ints, offsets_of
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.guarantees import (
     ConfidenceBound,
@@ -57,10 +57,7 @@ def log_of(
         {CASE_ID: names, "case:row": list(range(len(sequences)))},
         schema={CASE_ID: pl.String, "case:row": pl.Int64},
     )
-    offsets = np.concatenate([[0], np.cumsum([len(labels) for labels in sequences])]).astype(
-        np.int64
-    )
-    return EventLog(events, cases, offsets)
+    return EventLog(events, cases, offsets_of([len(labels) for labels in sequences]))
 
 
 EVERY_GOAL: tuple[Guarantee, ...] = (

@@ -22,7 +22,6 @@ from cloakwork.base.facts import Facts, Unit
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.errors import GuaranteeBroken, MechanismError
 from cloakwork.guarantees import ConfidenceBound, KAnonymity, LDiversity, TCloseness
-from cloakwork.guarantees.inserted import without_visible_insertions
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
 from cloakwork.log.formats import read_log
 from cloakwork.mechanisms.kanon.closeness import Closeness
@@ -37,7 +36,7 @@ from cloakwork.testing import run_mechanism
 from conftest import EXAMPLES, ROOT, hurried, runs
 from contracts.sample_logs import BEGIN, courses_of, log_of
 from contracts.value_logs import with_values
-from guarantees.measuring import measure
+from guarantees.measuring import measure, without_visible_insertions
 from mechanisms.kanon.test_closeness import varied, within
 
 NONE = Decision(pl.DataFrame())

@@ -9,7 +9,7 @@ from typing import Final, Literal
 import numpy as np
 import polars as pl
 
-from cloakwork.base.arrays import Bools, Ints
+from cloakwork.base.arrays import Bools, Ints, owners_of
 from cloakwork.base.naming import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, values_of
 from cloakwork.base.text import shown
 from cloakwork.log.formats.kinds import Kind, joined_declared, read_kind, round_trips
@@ -392,7 +392,7 @@ class Collector:
         if (steps > 0).all() or (not are_mixed and (steps >= 0).all()):
             return joined
         order = np.argsort(rows, kind="stable")
-        run_of = np.repeat(np.arange(len(runs)), [len(run.rows) for run in runs])
+        run_of = owners_of(np.array([len(run.rows) for run in runs]))
         # Two runs have a value for one row, and nobody knows which is the last.
         again = (np.diff(rows[order]) == 0) & (np.diff(run_of[order]) != 0)
         self._evidence.is_unordered |= bool(again.any())

@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from cloakwork.base.arrays import owners_of
 from cloakwork.base.naming import values_of
 from cloakwork.base.text import shown
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
@@ -157,7 +158,7 @@ def _trace_batches(log: EventLog) -> Iterator[str]:
         cases = _element_texts(log.cases[first:end], "\t<trace>\n", 2, "", CASE_PREFIX)
         inside = log.events[int(offsets[0]) : int(offsets[-1])]
         events = _element_texts(inside, "\t\t<event>\n", 3, "\t\t</event>\n", "")
-        row = np.repeat(np.arange(end - first), np.diff(offsets))
+        row = owners_of(np.diff(offsets))
         of_events = pl.DataFrame({"row": row, "text": events}).group_by("row", maintain_order=True)
         grouped = of_events.agg(pl.col("text").str.join(""))
         of_cases = pl.DataFrame({"row": np.arange(end - first), "case": cases})

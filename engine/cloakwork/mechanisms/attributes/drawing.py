@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.base.arrays import Bools, Floats, Ints, place_in_run
+from cloakwork.base.arrays import Bools, Floats, Ints, owners_of, place_in_run
 from cloakwork.kernel import Cases, Entries, Query, Randomness
 from cloakwork.mechanisms.attributes.contributions import UNIT_NORM
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
@@ -527,6 +527,6 @@ def _suited(
             if size:
                 drawn = shares / max(float(shares.sum()), 1e-12) * size
                 times = rounded_times(drawn, randomness)
-                suited[rows[begin : begin + size]] = np.repeat(np.arange(CLASSES), times)
+                suited[rows[begin : begin + size]] = owners_of(times)
             begin += size
     return suited

@@ -20,7 +20,7 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.base.arrays import Floats, Ints, shares_in_rows
+from cloakwork.base.arrays import Floats, Ints, owners_of, ranges_of, shares_in_rows
 from cloakwork.kernel import Cases, Entries, Gaussian, Kernel, NoisySums, Query, Table
 from cloakwork.mechanisms.attributes.contributions import (
     MOVED,
@@ -518,10 +518,8 @@ def _usual_values(expected: Floats, group: Ints) -> tuple[Ints, Ints, Floats]:
     # Cells stand group by group: ``times`` of each, from ``first`` on.
     times = np.bincount(cells // max(size, 1), minlength=groups)
     first = np.cumsum(times) - times
-    of_entry = times[group]
-    row = np.repeat(np.arange(len(group)), of_entry)
-    rank = np.arange(len(row)) - np.repeat(np.cumsum(of_entry) - of_entry, of_entry)
-    cell = cells[first[group[row]] + rank]
+    cell = cells[ranges_of(first[group], times[group])]
+    row = owners_of(times[group])
     return row, cell, expected.ravel()[cell]
 
 

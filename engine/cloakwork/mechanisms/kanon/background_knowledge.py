@@ -17,7 +17,16 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.base.arrays import Bools, Floats, Ints, begins_of, offsets_of, owners_of, ranges_of
+from cloakwork.base.arrays import (
+    Bools,
+    Floats,
+    Ints,
+    begins_of,
+    group_sums,
+    offsets_of,
+    owners_of,
+    ranges_of,
+)
 
 MOST_MATCHES: Final = 30_000_000
 """How many pairs of candidate and sequence are held at once; about 3 GB."""
@@ -156,7 +165,7 @@ def _first_occurrences(sequences: KnownSequences, starts: Ints) -> tuple[Ints, I
     previous[order[1:][repeats]] = order[:-1][repeats]
     width = np.arange(places) - previous
     seen_from = _ranges(previous + 1, width)
-    occurrence = np.repeat(np.arange(places), width)
+    occurrence = owners_of(width)
     count = np.bincount(seen_from, minlength=places + 1)
     first = offsets_of(count)
     return first, occurrence[np.argsort(seen_from, kind="stable")]
@@ -174,7 +183,7 @@ def support_and_confidence(level: KnowledgeLevel, cases: SequenceCases) -> tuple
     candidates = len(level.candidates)
     match, row = _expand_rows(level.sequence, cases.offsets)
     candidate = level.candidate[match]
-    matching_cases = _group_sums(candidate, cases.cases[row], candidates)
+    matching_cases = group_sums(candidate, cases.cases[row], candidates)
     holder, item = _expand_rows(row, cases.value_offsets)
     values = int(cases.value.max(initial=0)) + 1
     held = candidate[holder] * values + cases.value[item]
@@ -214,7 +223,7 @@ def _largest_share(
     """
     distinct, inverse = np.unique(held, return_inverse=True)
     candidate = distinct // values
-    share = _group_sums(inverse, weight, len(distinct)) / total[candidate]
+    share = group_sums(inverse, weight, len(distinct)) / total[candidate]
     largest = np.zeros(len(total))
     np.maximum.at(largest, candidate, share)
     return largest
@@ -233,13 +242,6 @@ def _ranges(first: Ints, width: Ints) -> Ints:
     if width.sum() > MOST_MATCHES:
         raise TooManyMatches
     return ranges_of(first, width)
-
-
-def _group_sums(group: Ints, weight: Ints, groups: int) -> Ints:
-    """The sum of ``weight`` for each group: int64, shape (groups,)."""
-    total = np.zeros(groups, np.int64)
-    np.add.at(total, group, weight)
-    return total
 
 
 def places_to_suppress(
@@ -361,7 +363,7 @@ def _are_of_best_symbols(
     width = rows.end - rows.first
     places = len(events_lost)
     pairs = np.unique(np.repeat(number, width) * places + _ranges(rows.first, width))
-    lost = _group_sums(
+    lost = group_sums(
         pairs // places,
         events_lost[pairs % places],
         len(symbols),

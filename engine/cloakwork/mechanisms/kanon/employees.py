@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from pydantic import Field, JsonValue, ValidationError
 
-from cloakwork.base.arrays import Bools, Ints, offsets_of
+from cloakwork.base.arrays import Bools, Ints, offsets_of, rank_among_equals
 from cloakwork.base.errors import Infeasible
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
@@ -442,10 +442,7 @@ def _without_too_many(performed: Ints, k: int, least: int) -> Bools:
 
 def _assignment_table(cases: CodedCases, target: Ints) -> pl.DataFrame:
     """As ``case_rewriter`` reads it, with the ranks of the cases of variants that part."""
-    rank = np.zeros(len(target), np.int64)
-    by_variant = np.argsort(cases.variant, kind="stable")
-    first = np.searchsorted(cases.variant[by_variant], cases.variant[by_variant])
-    rank[by_variant] = np.arange(len(target)) - first
+    rank = rank_among_equals(cases.variant)
     rows = pl.DataFrame({SOURCE: cases.variant, TARGET: target, RANKS: rank})
     pairs = rows.group_by(SOURCE, TARGET).agg(pl.col(RANKS).sort(), pl.len().alias(CASES))
     pairs = pairs.sort(SOURCE, TARGET)

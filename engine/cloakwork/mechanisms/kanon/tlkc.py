@@ -265,7 +265,7 @@ class Tlkc(Mechanism[TlkcParams]):
         events = grouped.filter(lengths > 0).select(keys).explode(keys)
         symbol = events.select(pl.struct(keys).rank("dense") - 1).to_series().to_numpy()
         sequences, place = _known_sequences(
-            np.repeat(np.arange(grouped.height), lengths),
+            owners_of(lengths),
             symbol.astype(np.int64),
             params.background,
         )
@@ -445,7 +445,7 @@ def _sequence_cases(grouped: pl.DataFrame, details: Sequence[str]) -> SequenceCa
         # A unit is counted once, however many cases it has; without one, each case is a row.
         no_unit = rows[UNIT].is_null().to_numpy()
         copies = np.where(no_unit, rows[CASES].to_numpy(), 1)
-        repeated = np.repeat(np.arange(rows.height), copies)
+        repeated = owners_of(copies)
         one_case = pl.when(pl.col(UNIT).is_null()).then(1).otherwise(pl.col(CASES))
         rows = rows[repeated].with_columns(one_case.alias(CASES))
         sequence = sequence[repeated]

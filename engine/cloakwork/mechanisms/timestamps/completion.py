@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.base.arrays import Bools, Floats, Ints, owners_of
+from cloakwork.base.arrays import Bools, Floats, Ints, owners_of, ranges_of
 from cloakwork.base.facts import Window
 from cloakwork.kernel.cases import Cases
 from cloakwork.kernel.perturb import StartsAndGaps
@@ -317,7 +317,7 @@ def isotonic_projection(values: Floats, offsets: Ints) -> Floats:
     into their mean (Ayer et al. 1955); pooling all of them at once, in any grouping, gives the same
     result. Cases that are in order take no further part.
     """
-    result = values.copy()
+    result = np.empty_like(values)
     case = owners_of(np.diff(offsets))
     # Blocks: each begins at ``row``, adds up to ``total`` and covers ``weight`` rows.
     row = np.arange(len(values))
@@ -327,18 +327,14 @@ def isotonic_projection(values: Floats, offsets: Ints) -> Floats:
         mean = total / weight
         same_case = case[1:] == case[:-1]
         falls = (mean[1:] < mean[:-1]) & same_case
-        if not falls.any():
-            break
         disturbed = np.zeros(len(offsets), bool)
         disturbed[case[1:][falls]] = True
         is_open = disturbed[case]
-        _write_block_means(
-            result,
-            row,
-            mean,
-            weight,
-            ~is_open,
-        )
+        # What is in order has its values.
+        done = ~is_open
+        result[ranges_of(row[done], weight[done])] = np.repeat(mean[done], weight[done])
+        if done.all():
+            return result
         # A block that lies below the one before it is pooled with it.
         begins = np.concatenate([[True], ~falls])[is_open]
         first = np.flatnonzero(begins)
@@ -347,29 +343,6 @@ def isotonic_projection(values: Floats, offsets: Ints) -> Floats:
         # Each block that begins takes over all up to the next that does.
         total = np.add.reduceat(total[is_open], first)
         weight = np.add.reduceat(weight[is_open], first)
-    _write_block_means(
-        result,
-        row,
-        mean,
-        weight,
-        np.ones(len(row), bool),
-    )
-    return result
-
-
-def _write_block_means(
-    result: Floats,
-    row: Ints,
-    mean: Floats,
-    weight: Ints,
-    chosen: Bools,
-) -> None:
-    """Write the means of the ``chosen`` blocks into their rows, ``row:row + weight``."""
-    row, mean, weight = row[chosen], mean[chosen], weight[chosen]
-    before = np.concatenate([[0], np.cumsum(weight)])
-    # All ranges ``row:row + weight`` end to end, without a loop.
-    covered = np.arange(before[-1]) + np.repeat(row - before[:-1], weight)
-    result[covered] = np.repeat(mean, weight)
 
 
 def spread_pooled(

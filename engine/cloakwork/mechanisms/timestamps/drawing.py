@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.base.arrays import Floats, Ints, place_in_run, shares_in_rows
+from cloakwork.base.arrays import Floats, Ints, place_in_run, rank_among_equals, shares_in_rows
 from cloakwork.kernel import Randomness
 from cloakwork.mechanisms.timestamps.bins import DAY, WEEK, Clock, LogBins
 
@@ -173,13 +173,10 @@ class ManyDraws:
             return np.zeros(0)
         # Random ranks within each group.
         shuffled = self.randomness.permutation(len(group))
-        order = shuffled[np.argsort(group[shuffled], kind="stable")]
         rank = np.empty(len(group), np.int64)
-        rank[order] = np.arange(len(group))
-        sizes = np.bincount(group)
-        firsts = np.cumsum(sizes) - sizes
-        place = rank - firsts[group] + self.fractions(len(group))
-        return place / sizes[group]
+        rank[shuffled] = rank_among_equals(group[shuffled])
+        place = rank + self.fractions(len(group))
+        return place / np.bincount(group)[group]
 
     def spans(
         self,

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 import numpy as np
 from pydantic import JsonValue
 
-from cloakwork.base.arrays import Floats, Ints, shares_in_rows
+from cloakwork.base.arrays import Floats, Ints, owners_of, shares_in_rows
 from cloakwork.base.facts import Facts, Window
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
 from cloakwork.kernel import Cases, Gaussian, Kernel, Query, Randomness, Table
@@ -474,7 +474,7 @@ class ModelledTimes:
         gap[self.followers] = gaps
         lengths = self.cases.lengths[self.rows]
         steps = np.repeat(starts, lengths) + sums_in_cases(gap, self.cases.offsets)
-        case = np.tile(np.repeat(np.arange(len(lengths)), lengths), 3)
+        case = np.tile(owners_of(lengths), 3)
         cell, times = np.unique(case * cells + week_codes(clock, steps), return_counts=True)
         weighed = (times * parts[cell % cells]) ** 2
         norms = np.sqrt(np.append(1.0, np.bincount(cell // cells, weighed)))

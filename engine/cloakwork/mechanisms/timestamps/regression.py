@@ -25,7 +25,7 @@ import numpy as np
 from pydantic import Field, JsonValue
 from scipy.optimize import minimize
 
-from cloakwork.base.arrays import Floats, Ints, shares_in_rows
+from cloakwork.base.arrays import Floats, Ints, place_in_run, shares_in_rows
 from cloakwork.base.costs import Composed, PrivacyEvent
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.facts import Facts
@@ -622,9 +622,8 @@ def padded(
     cases: int,
 ) -> Factors:
     """Rows of both factors, ascending by ``case``, as arrays of shape (cases, places, numbers)."""
-    counts = np.bincount(case, minlength=cases)
-    place = np.arange(len(case)) - (np.cumsum(counts) - counts)[case]
-    most = max(1, int(counts.max(initial=0)))
+    place = place_in_run(case)
+    most = int(place.max(initial=0)) + 1
     left = np.zeros((cases, most, inputs.shape[1]))
     right = np.zeros((cases, most, back.shape[1]))
     left[case, place] = inputs
@@ -840,11 +839,9 @@ def durations_by_rank(
     group[by_expected] = each * ALIKE // size
     # In each group the quantiles are made even, in their order.
     order = np.lexsort((quantile, group))
-    sizes = np.bincount(group, minlength=ALIKE)
-    firsts = np.cumsum(sizes) - sizes
-    rank = each - firsts[group[order]]
+    ordered = group[order]
     even = np.empty(size)
-    even[order] = (rank + draws.fractions(size)) / sizes[group[order]]
+    even[order] = (place_in_run(ordered) + draws.fractions(size)) / np.bincount(ordered)[ordered]
     drawn = np.minimum((reached <= even[:, None]).sum(axis=1), shape.shape[1] - 1)
     width = np.maximum(reached[each, drawn] - before[each, drawn], 1e-300)
     within = np.clip((even - before[each, drawn]) / width, 0.0, 1 - 1e-9)

@@ -22,7 +22,7 @@ import numpy as np
 from pydantic import BaseModel, Field, JsonValue
 
 from cloakwork.accounting.leaf_events import leaves_of
-from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.arrays import Floats, Ints, owners_of
 from cloakwork.base.costs import (
     Composed,
     Cost,
@@ -100,7 +100,7 @@ def transitions_of(order: int) -> Query:
         # Labels stand behind the START of their case; codes are shifted, as 0 is START.
         symbol[(ends - lengths)[cases.case_of] + 1 + cases.place] = cases.codes + 1
         symbol[ends[lengths > 0] - 1] = len(cases.alphabet) + 1
-        case = np.repeat(np.arange(len(cases)), lengths)
+        case = owners_of(lengths)
         # A transition is a window of symbols that ends at ``end``; it counts where all of it lies
         # in one case, which it does where both its ends do.
         end = np.arange(order, len(symbol))
