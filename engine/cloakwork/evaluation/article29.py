@@ -8,7 +8,7 @@ none, the control here is the release without the target's own case, as far as i
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -27,6 +27,10 @@ TOLERANCE: Final = 0.05
 COLUMNS_OF_A_PREDICATE: Final = 3
 _SAME: Final = 1e-12
 """Distances that differ by less are the same: sums of numbers are rounded."""
+_LEAST_LIKELY: Final = 1e-12
+_OF_A_COLUMN: Final = 7.0
+"""By how much, in logarithms, a case is less likely that differs in a column."""
+
 _WIDE: Final = 0.5
 _MANY: Final = 100
 """Targets of which alone bounds are not wide."""
@@ -56,6 +60,9 @@ def article_29(attacked: AttackedLogs) -> Iterator[Attack]:
         links = attacked.links()
         tables = case_tables([attacked.source, attacked.released, *control], *in_both)
         both.append(ReleaseAttacked(tables[0], tables[1], links.posterior, *tables[2:]))
+        if not (control or attacked.is_made_up):
+            # Whoever guesses a value does not know it, so it must not have told whose case it is.
+            both[1] = replace(both[1], by_flow=links.by_flow().posterior)
     targets = attacked.targets[:MOST_TARGETS]
     for result in _results(both, targets, attacked):
         yield result
@@ -238,13 +245,14 @@ Success = Callable[[Sequence[Ints]], float]
 @dataclass(frozen=True)
 class ReleaseAttacked:
     """A release, the log that it was made from, and, if there are any, cases that it was not made
-    from.
+    from. ``by_flow``: the posterior by sequence and times alone.
     """
 
     source: CaseTable
     released: CaseTable
     posterior: Posterior
     others: CaseTable | None = None
+    by_flow: Posterior | None = None
 
     def guesses(
         self,
@@ -267,7 +275,10 @@ class ReleaseAttacked:
             # Without a control group, the control leaves out the target's likeliest case.
             posterior = self.posterior(target) if self.others is None else None
             own = None if posterior is None else int(np.argmax(posterior))
-            found = self._found(self.source, target, halves, secrets, own)
+            known = None
+            if self.by_flow is not None:
+                known = self.by_flow(target)
+            found = self._found(self.source, target, halves, secrets, own, known)
             for each, (with_own, without) in zip(tries, found, strict=True):
                 each.attack.append(with_own)
                 if posterior is not None:
@@ -281,6 +292,11 @@ class ReleaseAttacked:
                     each.control.append(with_own)
         return linked, inferred
 
+    def inferred(self, row: int, secrets: Sequence[str]) -> list[float]:
+        """How likely the nearest released case tells each of the secrets of a case of the log."""
+        found = self._found(self.source, row, None, secrets, None)
+        return [with_own for with_own, _ in found]
+
     def _found(
         self,
         table: CaseTable,
@@ -288,14 +304,19 @@ class ReleaseAttacked:
         halves: Halves | None,
         secrets: Sequence[str],
         own: int | None,
+        likely: Floats | None = None,
     ) -> Iterator[tuple[float, float]]:
-        """The chance of success of each guess, with all released cases and without ``own``."""
+        """The chance of success of each guess, with all released cases and without ``own``;
+        ``likely``: how likely each is the row's by what no secret tells.
+        """
         apart = _distances(self.released, table, row)
         if halves:
             sums = [np.sum([apart[name] for name in names], axis=0) for names in halves]
             yield _with_and_without(_in_common, sums, own)
         # Gower's distance by all columns; for each secret its own column is taken off again.
         every = np.sum(list(apart.values()), axis=0) if secrets else np.zeros(0)
+        if secrets and likely is not None:
+            every = every - np.log(np.maximum(likely, _LEAST_LIKELY)) / _OF_A_COLUMN
         for secret in secrets:
             column = self.released[secret]
             true = table[secret].values[row]

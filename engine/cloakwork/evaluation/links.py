@@ -197,6 +197,16 @@ class Links:
         if self.has_times or self.kept_values is not None:
             self.note_origins()
 
+    def by_flow(self) -> "Links":
+        """The same by sequences and times alone, whatever values cases keep."""
+        if self.kept_values is None:
+            return self
+        alone = replace(self, kept_values=None)
+        alone.sharpness = self.sharpness
+        if self.has_times:
+            alone.note_origins()
+        return alone
+
     def note_origins(self) -> None:
         """Find the variants of the source that each released sequence may come from."""
         for variant in range(len(self.source.sizes)):

@@ -128,16 +128,20 @@ class RecognisedMembers(Frozen):
     true_positives: Share
 
 
+GroupName = Literal["all", "alone", "canaries"]
+
+
 class MembershipGroup(Frozen):
     """How well members are told from others, among some of the targets: *alone*, those whose
-    sequence nobody else has.
+    sequence nobody else has, or cases that were put in: *canaries*, which begin as many do and end
+    as hardly any.
 
     ``area``: the probability that a member scores higher than somebody who is none: .5 is
     guessing. ``curve``: points (share of false alarms, share of members recognised), ascending,
     from where ten false alarms are.
     """
 
-    name: Literal["all", "alone"]
+    name: GroupName
     targets: Count
     area: Share
     levels: tuple[RecognisedMembers, ...]
@@ -148,6 +152,8 @@ class MembershipGroup(Frozen):
         """Which targets these are."""
         if self.name == "alone":
             return "targets alone with their sequence"
+        if self.name == "canaries":
+            return "cases put in with a usual beginning and a rare end"
         return "all targets"
 
 
@@ -157,7 +163,9 @@ class MembershipFigures(Frozen):
     ``runs``: releases that were made, of which the last ``judged`` were attacked; the others taught
     the attack what to look at. ``targets``: cases (units) that were looked for. ``claimed``: None
     where no epsilon is claimed. ``epsilon_at_least``: the largest epsilon that the points of the
-    attack show, by bounds at 99.9 % each; 0 where they show none.
+    attack show, by bounds at 99.9 % each; 0 where they show none. ``looked_at``: what was counted
+    in log and release, in words. ``inferred``: for each attribute, how often it is guessed right
+    from all else of a case beyond what it is in releases that the case was left out of.
     """
 
     mechanism: str
@@ -167,6 +175,8 @@ class MembershipFigures(Frozen):
     claimed: ClaimedBound | None
     epsilon_at_least: Annotated[float, Field(ge=0)]
     groups: tuple[MembershipGroup, ...]
+    looked_at: tuple[str, ...] = ()
+    inferred: dict[str, Share] = {}
 
     @property
     def exceeded(self) -> bool:
