@@ -3,39 +3,44 @@
 import math
 import os
 from collections import Counter
+from datetime import timedelta
 from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import cloakwork
 from cloakwork.base.facts import Unit
-from cloakwork.base.lineage import Lineage
+from cloakwork.base.lineage import TIMESTAMPS, Lineage
 from cloakwork.errors import LogError, MechanismError
 from cloakwork.evaluation.bounds import JudgedScores
 from cloakwork.evaluation.membership import (
     LEVELS,
+    MOST_CANARIES,
     AttackedMechanism,
-    LikelihoodRatios,
-    ShadowRuns,
-    SoughtSequences,
+    SoughtCells,
     attack_membership,
     attacked_plan,
+    cells_of,
     epsilon_shown,
+    likelihood_ratios,
     log_for,
     membership,
     shadow_runs,
     units_of,
+    with_canaries,
 )
 from cloakwork.evaluation.risk_figures import ClaimedBound, MembershipFigures
-from cloakwork.log.eventlog import CASE_ID, EventLog
+from cloakwork.log.eventlog import CASE_ID, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.plan.planner import make_plan
 from cloakwork.plan.policies import load_policy
 from cloakwork.testing.contract_logs import log_of
 from conftest import ROOT
+from contracts.sample_logs import BEGIN
 
 LOG = log_of(["ab"] * 30 + ["acb"] * 12 + ["ac" + "ab"[n % 2] * (n // 2) for n in range(18)])
 """Two frequent variants, and 18 cases nearly all of which are alone with theirs."""
@@ -216,7 +221,8 @@ def test_the_attack_needs_no_ledger(policy: Path) -> None:
     plan = make_plan(load_policy(policy))
     found = membership(log_for(plan, PLANNED_LOG), attacked_plan(plan, 1), runs=20, targets=60)
     assert found.claimed == ClaimedBound(epsilon=1.0, delta=1e-6)
-    assert (found.runs, found.judged, found.targets) == (20, 10, 60)
+    # Three cases became canaries.
+    assert (found.runs, found.judged, found.targets) == (20, 10, 57)
 
 
 def test_a_plan_that_changes_the_cases_of_the_log_is_refused(policy: Path) -> None:
@@ -244,33 +250,41 @@ def test_without_a_plan_nothing_is_attacked(policy: Path, tmp_path: Path) -> Non
         cloakwork.risk(PLANNED_LOG, folder, policy=policy, membership=20)
 
 
-def test_statistics_are_those_of_the_release() -> None:
-    """Counts and likelihoods, computed by hand; labels that the log has not are one more symbol."""
-    log = log_of(["ab", "ac", "ab", "c"])
-    released = log_of(["ab", "ab", "abz"])
-    sought = SoughtSequences.of(log, np.arange(4), np.array([0, 3]))
-    found = sought.statistics(released)
-    # Symbols: a, b, c, another one, START, END.
-    steps = Counter({("START", "a"): 3, ("a", "b"): 3, ("b", "END"): 2, ("b", "z"): 1})
+def cells(log: EventLog, *columns: str) -> dict[str, Counter[int]]:
+    """How often each table has each cell."""
+    found: dict[str, Counter[int]] = {}
+    for table, cell, _ in cells_of(log, columns, {}).iter_rows():
+        found.setdefault(table, Counter())[cell] += 1
+    return found
 
-    def likelihood(source: str, target: str) -> float:
-        leaving = sum(count for (each, _), count in steps.items() if each == source)
-        return math.log((steps[source, target] + 0.5) / (leaving + 6 * 0.5))
 
-    def row(sequence: str, count: int) -> list[float]:
-        path = ["START", *sequence, "END"]
-        pairs = list(pairwise(path))
-        mean_count = np.mean([math.log1p(steps[pair]) for pair in pairs])
-        return [math.log1p(count), mean_count, np.mean([likelihood(*pair) for pair in pairs])]
+def test_what_a_mechanism_may_count() -> None:
+    """Counts by hand; the same in another log is the same cell."""
+    found, again = cells(log_of(["ab", "ab", "abz"])), cells(log_of(["ab"]))
+    # START-a, a-b, b-END, b-z, z-END.
+    assert sorted(found["each step"].values()) == [1, 1, 2, 3, 3]
+    assert sorted(found["the whole sequence"].values()) == [1, 2]
+    for table, counted in again.items():
+        assert all(found[table][cell] >= count for cell, count in counted.items())
 
-    assert found == pytest.approx(np.array([row("ab", 2), row("c", 0)]))
+
+def test_times_and_values_count_where_they_are_looked_at() -> None:
+    log = whole_log(40)
+    assert "the time between two activities" not in cells(log, "ward")
+    found = cells(log, TIMESTAMPS, "ward", "case:age")
+    assert sum(found["the time between two activities"].values()) == log.event_count - 40
+    assert sum(found["the values of each activity"].values()) == log.event_count
+    assert sum(found["the values of the case"].values()) == 40
+    # Numbers of many values count by their bins.
+    sought = SoughtCells.of(log, np.arange(40), np.arange(40), frozenset({"case:age"}))
+    in_cells = sought.cells.filter(pl.col("table") == "the values of the case").height
+    assert 2 <= in_cells <= 20
 
 
 def test_an_empty_release_shows_nothing() -> None:
     log = log_of(["ab", "c"])
-    found = SoughtSequences.of(log, np.arange(2), np.arange(2)).statistics(EventLog.empty())
-    assert found[:, :2].tolist() == [[0.0, 0.0], [0.0, 0.0]]
-    assert found[:, 2] == pytest.approx(math.log(1 / 6))
+    sought = SoughtCells.of(log, np.arange(2), np.arange(2))
+    assert not sought.counts(EventLog.empty()).any()
 
 
 def test_units_are_in_or_out_with_all_their_cases() -> None:
@@ -283,62 +297,161 @@ def test_units_are_in_or_out_with_all_their_cases() -> None:
         seen.append(set(half.cases[CASE_ID].to_list()))
         return half
 
-    runs = shadow_runs(log, unit, np.array([0, 1, 2]), release, 200, 1)
+    targets = np.array([0, 1, 2])
+    sought = SoughtCells.of(log, unit, targets)
+    counts, member = shadow_runs(log, unit, targets, sought, release, 200, 1)
     cases = [{"case 0", "case 2"}, {"case 1", "case 4"}, {"case 3"}]
     for run, held in enumerate(seen):
         for target, own in enumerate(cases):
-            assert (own <= held) == runs.member[run, target]
-            assert (own & held == set()) != runs.member[run, target]
-    assert (np.abs(runs.member.mean(axis=0) - 0.5) < 0.2).all()
-    # Released as they are: the statistic of a unit is the mean over its cases.
-    assert runs.statistics[:, 2, 0] == pytest.approx(math.log(2) * runs.member[:, 2])
+            assert (own <= held) == member[run, target]
+            assert (own & held == set()) != member[run, target]
+    assert (np.abs(member.mean(axis=0) - 0.5) < 0.2).all()
+    # Released as they are: a cell of one unit alone is there where the unit is.
+    shown = sought.statistics(counts, counts)
+    whole = sought.tables.index("the whole sequence")
+    assert ((shown[:, :, whole] > 0) == member).all()
 
 
-GROUP = np.zeros(40, np.int64)
+def whole_log(cases: int) -> EventLog:
+    """Cases with times, a ward at each event and an age."""
+    draws = np.random.default_rng(7)
+    sequences = [["a", *draws.choice(list("bcd"), int(draws.integers(1, 5)))] for _ in range(cases)]
+    steps = [np.cumsum(draws.exponential(5.0, len(each))) for each in sequences]
+    times = [[BEGIN + timedelta(hours=float(hour)) for hour in each] for each in steps]
+    log = log_of(sequences, times)
+    wards = pl.Series("ward", draws.choice(list("NSEW"), log.event_count))
+    ages = pl.Series("case:age", draws.integers(18, 100, cases))
+    return EventLog(log.events.with_columns(wards), log.cases.with_columns(ages), log.offsets)
 
 
-def runs_of(effects: np.ndarray, runs: int, seed: int) -> ShadowRuns:
-    """Normal statistics that membership moves by ``effects`` (targets, 3)."""
-    draws = np.random.default_rng(seed)
-    member = draws.random((runs, len(effects))) < 0.5
-    noise = draws.normal(size=(runs, len(effects), 3))
-    return ShadowRuns(noise + member[:, :, None] * effects, member)
+EVERY_COLUMN = frozenset({TIMESTAMPS, "ward", "case:age"})
 
 
-def area(effects: np.ndarray, runs: int = 40) -> float:
-    """What an attack reaches that learned from so many runs."""
-    ratios = LikelihoodRatios.learned(runs_of(effects, runs, 1), GROUP)
-    judged = runs_of(effects, 100, 2)
-    return JudgedScores(ratios.scores(judged), judged.member).area().share
+def drawn_anew(half: EventLog, draws: np.random.Generator) -> EventLog:
+    """A model without noise: cases of the half's own steps, with its gaps by activity."""
+    labels, gaps = half.activities.to_list(), np.diff(half.microseconds.to_numpy(), prepend=0)
+    first = half.offsets[:-1].tolist()
+    follows: dict[str, list[int]] = {}
+    last = set((half.offsets[1:] - 1).tolist())
+    for row, label in enumerate(labels):
+        follows.setdefault(label, []).append(-1 if row in last else row + 1)
+    rows, offsets = [], [0]
+    for _ in range(half.case_count):
+        row = first[int(draws.integers(len(first)))]
+        while row >= 0 and len(rows) - offsets[-1] < 20:
+            rows.append(row)
+            nexts = follows[labels[row]]
+            row = nexts[int(draws.integers(len(nexts)))]
+        offsets.append(len(rows))
+    sums = np.cumsum(gaps[rows])
+    events = half.events[rows].with_columns(pl.Series(TIMESTAMP, sums).cast(TIME_TYPE))
+    return EventLog(events, half.cases, np.array(offsets))
 
 
-def test_an_effect_that_all_targets_share_is_found() -> None:
-    """An effect of two deviations gives an area of .921 at best."""
-    assert 0.88 < area(np.tile([2.0, 0.0, 0.0], (40, 1))) < 0.93
+def weak(columns: frozenset[str], runs: int = 40) -> MembershipFigures:
+    """A release of a model without noise, looked at by some columns."""
+    draws = np.random.default_rng(3)
+    model = AttackedMechanism(
+        "no noise", lambda half: drawn_anew(half, draws), ClaimedBound(epsilon=0.1), None, columns
+    )
+    return membership(whole_log(150), model, runs=runs)
 
 
-def test_an_effect_of_each_target_by_itself_is_found() -> None:
-    """Also where the effects of all targets cancel."""
-    signs = np.where(np.arange(40) % 2, 2.0, -2.0)
-    assert area(signs[:, None] * [1.0, 0.0, 0.0]) > 0.85
+def test_a_model_without_noise_is_found_by_what_it_counted() -> None:
+    """By times and values better than by the control flow alone; the twin that looks at neither is
+    weaker.
+    """
+    every, flow = weak(EVERY_COLUMN), weak(frozenset())
+    assert every.exceeded
+    assert every.groups[0].area.low > flow.groups[0].area.high
+    assert "the values of each activity" in every.looked_at
 
 
-def test_no_effect_is_no_ratio_worth_a_guess() -> None:
-    """What chance explains is given up: most scores are next to nothing."""
-    assert 0.45 < area(np.zeros((40, 3))) < 0.55
-    ratios = LikelihoodRatios.learned(runs_of(np.zeros((40, 3)), 40, 1), GROUP)
-    assert np.median(np.abs(ratios.weights)) < 0.2
+def test_an_attack_that_sees_nothing_finds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin: with the counts hidden from it, the same weak releases are not found."""
+    monkeypatch.setattr(SoughtCells, "counts", lambda self, _: np.zeros(self.cells.height))
+    found = weak(EVERY_COLUMN, 20)
+    assert not found.exceeded
+    assert {group.area.share for group in found.groups} == {0.5}
+
+
+def test_attributes_are_inferred_where_cases_are_copied() -> None:
+    """Of who is in, and not of who is left out; noise that hides the copy hides the value."""
+    copies = AttackedMechanism("copies", lambda half: half, None, None, EVERY_COLUMN)
+    found = membership(whole_log(100), copies, runs=20).inferred
+    assert set(found) == {"ward", "case:age"}
+    assert all(share.low > 0.8 for share in found.values())
+    draws = np.random.default_rng(8)
+
+    def shuffled(half: EventLog) -> EventLog:
+        columns = [pl.Series(name, draws.permutation(half.events[name])) for name in ("ward",)]
+        ages = pl.Series("case:age", draws.permutation(half.cases["case:age"]))
+        return EventLog(
+            half.events.with_columns(columns), half.cases.with_columns(ages), half.offsets
+        )
+
+    apart = AttackedMechanism("shuffled", shuffled, None, None, EVERY_COLUMN)
+    hidden = membership(whole_log(100), apart, runs=20).inferred
+    assert all(share.low == 0 and share.high < 0.2 for share in hidden.values())
+
+
+def test_canaries_begin_as_usual_and_end_as_hardly_any() -> None:
+    log = log_of(["abcde"] * 300 + ["abd"] * 100)
+    chosen = np.arange(0, 400, 20)
+    found = with_canaries(log, chosen, 1)
+    ends = set()
+    for case in range(400):
+        rows = slice(found.offsets[case], found.offsets[case + 1])
+        labels = found.activities[rows].to_list()
+        if case not in chosen:
+            assert "".join(labels) in ("abcde", "abd")
+            continue
+        assert labels[:2] == ["a", "b"]
+        assert len(labels) <= 4
+        ends.add((labels[-2], labels[-1]))
+    # Each pair once, and of those that the log has not first.
+    rare = {pair for pair in ends if pair not in {("b", "c"), ("c", "d"), ("b", "d")}}
+    assert len(rare) >= 7
+
+
+def test_canaries_are_found_in_a_model_that_remembers() -> None:
+    """A chain without noise shows the rare end of those that were in; noise hides it."""
+    found = {group.name: group for group in weak(frozenset()).groups}
+    assert found["canaries"].targets == 150 // MOST_CANARIES
+    assert found["canaries"].area.low > 0.7
+    log = log_of(["abcd"] * 200 + ["acbd"] * 200)
+    hidden = attack_membership("variants/threshold", log, epsilon=1.0, delta=1e-3, runs=30)
+    area = {group.name: group.area for group in hidden.groups}["canaries"]
+    assert area.low <= 0.5
+
+
+def area(effect: float, groups: int = 1) -> float:
+    """Of normal statistics that membership moves by ``effect`` deviations in one of three, in
+    another direction in each group, what an attack reaches that learned from 40 runs.
+    """
+    draws = np.random.default_rng(1)
+    group = np.arange(40) % groups
+    member = draws.random((140, 40)) < 0.5
+    moved = effect * np.where(group % 2, -1.0, 1.0) * member
+    values = draws.normal(size=(140, 40, 3)) + np.stack([moved, 0 * moved, 0 * moved], axis=2)
+    scores = likelihood_ratios(values[:40], member[:40], group, values[40:])
+    return JudgedScores(scores, member[40:]).area().share
+
+
+def test_what_targets_of_a_group_share_is_learned() -> None:
+    """An effect of two deviations gives an area of .921 at best; none gives that of guessing."""
+    assert 0.9 < area(2.0) < 0.93
+    assert 0.9 < area(2.0, 2) < 0.93
+    assert 0.45 < area(0.0) < 0.55
 
 
 def test_constant_statistics_and_targets_that_were_never_in() -> None:
     """Nothing to learn from is no error."""
-    runs = runs_of(np.zeros((40, 3)), 10, 1)
-    runs.statistics[:] = 1.0
-    runs.member[:, 0] = False
-    runs.member[:, 1] = True
-    ratios = LikelihoodRatios.learned(runs, GROUP)
-    assert np.isfinite(ratios.scores(runs)).all()
-    assert not ratios.weights.any()
+    member = np.random.default_rng(1).random((10, 40)) < 0.5
+    values = np.ones((10, 40, 3))
+    assert not likelihood_ratios(values, member, np.zeros(40), values).any()
+    never = np.zeros_like(member)
+    assert not likelihood_ratios(values, never, np.zeros(40), values).any()
 
 
 scored = st.lists(st.tuples(st.integers(-3, 3), st.booleans()), min_size=12, max_size=12).filter(

@@ -250,7 +250,7 @@ class ReleaseAttacked:
 
     source: CaseTable
     released: CaseTable
-    posterior: Posterior
+    posterior: Posterior = np.zeros
     others: CaseTable | None = None
     by_flow: Posterior | None = None
 

@@ -7,13 +7,13 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import compress, pairwise
 from time import monotonic
 from typing import Any, Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from cloakwork.base.arrays import Bools, Floats, Ints
 from cloakwork.base.errors import LogError, MechanismError
@@ -36,7 +36,7 @@ from cloakwork.evaluation.risk_figures import (
     Share,
 )
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
+from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
 from cloakwork.log.variants import variants_of
 from cloakwork.mechanisms.base import Mechanism
 from cloakwork.noise import reproducible
@@ -66,11 +66,11 @@ _BINS: Final = 20
 
 _HOURS_OF_WEEK: Final = 168
 MOST_CANARIES: Final = 20
-_CASES_OF_CANARY: Final = 20
-_USUAL: Final = 0.05
-"""Of the cases, the share that begins as a canary does, at least."""
+"""And one of as many cases."""
 
-_LONGEST_BEGINNING: Final = 10
+_LONGEST_CANARY: Final = 4
+"""Activities."""
+
 _MOST_INFERRED: Final = 200
 """Targets whose attributes are guessed."""
 
@@ -117,41 +117,43 @@ def membership(
     if runs < FEWEST_RUNS:
         raise ValueError(f"an attack on membership needs at least {FEWEST_RUNS} releases")
     log = log.keep_cases(np.flatnonzero(np.diff(log.offsets)))
-    own = units_of(log, attacked.unit)
-    units = int(own.max(initial=-1)) + 1
+    unit = units_of(log, attacked.unit)
+    units = int(unit.max(initial=-1)) + 1
     if units < 2:
         raise LogError("log", "holds fewer than two cases, so nobody's membership can be attacked")
-    chosen = np.sort(np.random.default_rng([seed, 4]).permutation(units)[:targets])
+    drawn = np.random.default_rng([seed, 4]).permutation(units)
+    number = min(MOST_CANARIES, units // MOST_CANARIES)
+    chosen = np.sort(drawn[number:][:targets])
+    every = np.concatenate([chosen, drawn[:number]])
     reporter("attacking membership")
-    canaries = Canaries.put_into(log, attacked.unit, seed)
-    unit = units_of(canaries.log, attacked.unit)
-    # Units of canaries come last, as their cases do.
-    every = np.concatenate([chosen, units + np.arange(canaries.number)])
-    sought = SoughtCells.of(canaries.log, unit, every, attacked.columns)
-    inferring = Inferring(log, np.unique(own, return_index=True)[1][chosen], attacked.columns)
+    first_case = np.unique(unit, return_index=True)[1]
+    log = with_canaries(log, first_case[drawn[:number]], seed)
+    sought = SoughtCells.of(log, unit, every, attacked.columns)
+    inferring = Inferring(log, first_case[chosen], attacked.columns)
     with heard_by(reporter):
-        found = shadow_runs(
-            canaries.log, unit, every, sought, attacked.release, runs, seed, inferring.look
+        counts, member = shadow_runs(
+            log, unit, every, sought, attacked.release, runs, seed, inferring.look
         )
     # For each unit how many cases have the rarest of its sequences.
     variants = variants_of(log)
     alike = np.full(units, log.cases.height)
-    np.minimum.at(alike, own, variants.counts[variants.of_case])
+    np.minimum.at(alike, unit, variants.counts[variants.of_case])
     sizes = alike[chosen]
-    group = np.full(len(every), len(_GROUP_SIZES) + 1)
-    group[: len(chosen)] = np.digitize(sizes, _GROUP_SIZES)
+    group = np.append(np.digitize(sizes, _GROUP_SIZES), np.full(number, -1))
     # Taught on one half of the releases and judged on the other: no score judges itself.
-    taught, judged = found.part(slice(0, runs // 2)), found.part(slice(runs // 2, runs))
-    ratios = LikelihoodRatios.learned(sought.statistics(taught, taught), taught.member, group)
-    scores = JudgedScores(ratios.scores(sought.statistics(judged, taught)), judged.member)
-    of_log = np.arange(len(chosen))
-    groups: list[tuple[GroupName, JudgedScores]] = [("all", scores.of_targets(of_log))]
+    half = runs // 2
+    shown = sought.statistics(counts, counts[:half])
+    ratios = likelihood_ratios(shown[:half], member[:half], group, shown[half:])
+    scores = JudgedScores(ratios, member[half:])
+    groups: list[tuple[GroupName, JudgedScores]] = [
+        ("all", scores.of_targets(np.flatnonzero(group >= 0)))
+    ]
     # Whoever is alone with a sequence is hardest to hide, so these are judged apart, too.
     alone = np.flatnonzero(sizes == 1)
     if 0 < len(alone) < len(chosen):
         groups.append(("alone", scores.of_targets(alone)))
-    if canaries.number:
-        groups.append(("canaries", scores.of_targets(np.arange(len(chosen), len(every)))))
+    if number:
+        groups.append(("canaries", scores.of_targets(np.flatnonzero(group < 0))))
     figures = _figures(attacked, groups, runs, len(chosen))
     return figures.model_copy(update={"looked_at": sought.tables, "inferred": inferring.found()})
 
@@ -170,24 +172,6 @@ def units_of(log: EventLog, attribute: str | None) -> Ints:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class ShadowRuns:
-    """What each release holds of what the targets have, and whether a target was in its log.
-
-    ``counts``: float32, shape (runs, cells). ``member``: bool, shape (runs, targets).
-    """
-
-    counts: NDArray[np.float32]
-    member: Bools
-
-    def __len__(self) -> int:
-        return len(self.member)
-
-    def part(self, chosen: slice) -> "ShadowRuns":
-        """Some of the runs."""
-        return ShadowRuns(self.counts[chosen], self.member[chosen])
-
-
 def shadow_runs(
     log: EventLog,
     unit: Ints,
@@ -197,8 +181,10 @@ def shadow_runs(
     runs: int,
     seed: int,
     seen: Callable[[EventLog, Bools], None] = lambda released, member: None,
-) -> ShadowRuns:
-    """``runs`` releases, each of a log that holds every unit of ``log`` with probability 1/2.
+) -> tuple[Floats, Bools]:
+    """``runs`` releases, each of a log that holds every unit of ``log`` with probability 1/2: how
+    often each has the sought cells, shape (runs, cells), and which targets were in its log, shape
+    (runs, targets).
 
     ``unit``: int64, shape (cases,); whose case each is, from 0. ``targets``: the units that are
     looked for. ``seen`` is shown every release, and which targets were in its log. Given all
@@ -206,7 +192,7 @@ def shadow_runs(
     bounded by the differential privacy of ``release``.
     """
     draws = np.random.default_rng([seed, 5])
-    counts = np.empty((runs, sought.cells.height), np.float32)
+    counts = np.empty((runs, sought.cells.height))
     member = np.empty((runs, len(targets)), np.bool_)
     begun = reported = monotonic()
     for run in range(runs):
@@ -221,7 +207,7 @@ def shadow_runs(
         counts[run] = sought.counts(released)
         member[run] = drawn[targets]
         seen(released, member[run])
-    return ShadowRuns(counts, member)
+    return counts, member
 
 
 def cells_of(log: EventLog, columns: Collection[str], bins: Mapping[str, Floats]) -> pl.DataFrame:
@@ -247,7 +233,6 @@ def cells_of(log: EventLog, columns: Collection[str], bins: Mapping[str, Floats]
     add("each step after three others", steps)
     joined = events.group_by("case", maintain_order=True).agg(pl.col("at").str.join("\n"))
     add("the whole sequence", joined)
-    add("the number of events", events.group_by("case").len())
     if TIMESTAMPS in columns and TIMESTAMP in log.events.columns:
         timed = steps.drop_nulls("at").with_columns(log.microseconds.alias("time"))
         apart = pl.col("time").diff().over("case")
@@ -263,7 +248,10 @@ def cells_of(log: EventLog, columns: Collection[str], bins: Mapping[str, Floats]
     for name in log.columns:
         if name not in columns:
             continue
-        values = in_bins(values_of(log.table_of(name), name), bins.get(name)).alias("value")
+        values = values_of(log.table_of(name), name)
+        if name in bins:
+            values = values.cast(pl.Float64, strict=False).cut(bins[name].tolist())
+        values = values.cast(pl.String).alias("value")
         rows, table = events, "the values of each activity"
         if name in log.cases.columns:
             rows, table = cases, "the values of the case"
@@ -276,31 +264,19 @@ def by_size(microseconds: pl.Expr) -> pl.Expr:
     return (microseconds / SECOND + 1).log(2).floor().cast(pl.Int64)
 
 
-def in_bins(values: pl.Series, bins: Floats | None) -> pl.Series:
-    """Values as texts, numbers by their bin."""
-    if bins is None:
-        return values.cast(pl.String)
-    numbers = values.cast(pl.Float64)
-    place = pl.Series(np.searchsorted(bins, numbers.fill_null(0).to_numpy()))
-    return place.cast(pl.String).zip_with(numbers.is_not_null(), pl.Series([None], dtype=pl.String))
-
-
 @dataclass(frozen=True, slots=True)
 class SoughtCells:
     """What the targets have of what a mechanism may count.
 
-    ``cells``: distinct ones, ``table`` and ``cell``. Entry i of ``cell``, ``place`` and ``often``:
-    a row of ``cells``, where in (targets, tables) it counts, and how often the target has it.
+    ``cells``: distinct ones, ``table`` and ``cell``. ``often``: how often each target has each cell
+    of each of the ``tables``, shape (targets * tables, cells).
     """
 
     columns: frozenset[str]
     bins: Mapping[str, Floats]
     tables: tuple[str, ...]
-    targets: int
     cells: pl.DataFrame
-    cell: Ints
-    place: Ints
-    often: Ints
+    often: csr_array
 
     @classmethod
     def of(
@@ -326,7 +302,9 @@ class SoughtCells:
         table = cells["table"].cast(pl.Enum(tables)).to_physical().to_numpy().astype(np.int64)
         cell = held.join(cells, on=["table", "cell"], maintain_order="left")["row"].to_numpy()
         place = held["target"].to_numpy() * len(tables) + table[cell]
-        return cls(columns, bins, tables, len(targets), cells, cell, place, held["len"].to_numpy())
+        shape = len(targets) * len(tables), cells.height
+        often = csr_array((held["len"].to_numpy().astype(np.float64), (place, cell)), shape)
+        return cls(columns, bins, tables, cells, often)
 
     def counts(self, released: EventLog) -> Floats:
         """How often a release has each cell: shape (cells,)."""
@@ -336,136 +314,80 @@ class SoughtCells:
         found = self.cells.join(there, on="cell", how="left", maintain_order="left")["len"]
         return found.fill_null(0).to_numpy().astype(np.float64)
 
-    def statistics(self, runs: ShadowRuns, taught: ShadowRuns) -> Floats:
-        """For each target and table how much more of the target's cells there are than usual,
-        against how much each scatters: shape (runs, targets, tables).
+    def statistics(self, counts: Floats, taught: Floats) -> Floats:
+        """For each target and table how much more of the target's cells there are than usual in
+        releases that ``taught``, against how much each scatters: shape (runs, targets, tables).
 
-        A case adds itself to the counts of its cells. Where these scatter normally and each by
-        itself, the sum of (count - mean) / variance over the cells, each as often as the target has
-        it, is the logarithm of the likelihood ratio, but for a constant. It is what Golob et al.
-        2024 ("Privacy Vulnerabilities in Marginals-based Synthetic Data") weigh marginals by, with
+        A case adds itself to the counts of its cells, and what it adds to ln(1 + count) is about
+        1 / (1 + count). Where these logarithms scatter normally and each by itself, the sum over
+        the cells of what the target adds, times how far the release is from the mean, over the
+        variance, is the logarithm of the likelihood ratio, but for a constant. It is what Golob et
+        al. 2024 ("Privacy Vulnerabilities in Marginals-based Synthetic Data") weigh marginals by, with
         variances that were measured in place of their ratio of densities.
         """
-        mean = taught.counts.mean(axis=0)
+        counts, taught = np.log1p(counts), np.log1p(taught)
+        mean = taught.mean(axis=0)
+        size = np.exp(mean)
         # A cell that hardly varied in few runs may yet do so.
-        variance = taught.counts.var(axis=0) + _OF_MEAN * mean + _LEAST_VARIANCE
-        size = self.targets * len(self.tables)
-        sums = [
-            np.bincount(self.place, (((each - mean) / variance)[self.cell] * self.often), size)
-            for each in runs.counts
-        ]
-        return np.reshape(sums, (len(runs), self.targets, len(self.tables)))
+        variance = taught.var(axis=0) + (_OF_MEAN * (size - 1) + _LEAST_VARIANCE) / size**2
+        sums = self.often @ ((counts - mean) / (size * variance)).T
+        return np.reshape(sums.T, (len(counts), -1, len(self.tables)))
 
 
-@dataclass(frozen=True, slots=True)
-class LikelihoodRatios:
+def likelihood_ratios(taught: Floats, member: Bools, group: Ints, judged: Floats) -> Floats:
     """How much likelier what a release shows of a target is with the target in the log than
-    without: the likelihood-ratio attack (Carlini et al. 2022), by normal distributions of one
-    covariance for all targets of a group.
+    without, as logarithms: shape (runs, targets). It is the likelihood-ratio attack (Carlini et al.
+    2022), by normal distributions of one covariance for all targets of a group: Fisher's
+    discriminant.
 
-    ``middle`` and ``weights``: float64, shape (targets, statistics); the logarithm of the ratio is
-    the product of ``weights`` with the distance from ``middle``.
+    ``taught``, ``judged``: statistics, shape (runs, targets, statistics). ``member``: of the runs
+    that taught, shape (runs, targets). ``group``: int64, shape (targets,): targets that are alike,
+    as few runs tell little of one alone.
     """
-
-    middle: Floats
-    weights: Floats
-
-    @classmethod
-    def learned(cls, statistics: Floats, member: Bools, group: Ints) -> "LikelihoodRatios":
-        """From runs: shapes (runs, targets, statistics) and (runs, targets); ``group``: int64,
-        shape (targets,): targets that are alike, as few runs tell little of one alone.
-        """
-        weights, middle = np.zeros_like(statistics[0]), np.zeros_like(statistics[0])
-        for each in np.unique(group):
-            alike = group == each
-            values, inside = statistics[:, alike], member[:, alike]
-            parts = [values[inside], values[~inside]]
-            # Nothing is learned of targets that were always in, or always out.
-            if any(len(part) == 0 for part in parts):
-                continue
-            means = [part.mean(axis=0) for part in parts]
-            apart = np.concatenate([p - m for p, m in zip(parts, means, strict=True)])
-            covariance = apart.T @ apart / len(apart)
-            # Keeps the matrix invertible where statistics say the same, or never vary.
-            steady = _RIDGE * np.diag(covariance) + _LEAST_VARIANCE**2
-            weights[alike] = np.linalg.solve(covariance + np.diag(steady), means[0] - means[1])
-            middle[alike] = (means[0] + means[1]) / 2
-        return cls(middle, weights)
-
-    def scores(self, statistics: Floats) -> Floats:
-        """The logarithm of each ratio: float64, shape (runs, targets)."""
-        found = ((statistics - self.middle) * self.weights).sum(axis=2)
-        # What differs by rounding alone is the same.
-        rounded: Floats = np.round(found, _DECIMALS)
-        return rounded
+    scores = np.zeros(judged.shape[:2])
+    for each in np.unique(group):
+        alike = group == each
+        values, inside = taught[:, alike], member[:, alike]
+        # Nothing is learned of targets that were always in, or always out.
+        if inside.all() or not inside.any():
+            continue
+        means = values[inside].mean(axis=0), values[~inside].mean(axis=0)
+        apart = (values - np.where(inside[:, :, None], *means)).reshape(inside.size, -1)
+        covariance = apart.T @ apart / inside.size
+        # Keeps the matrix invertible where statistics say the same, or never vary.
+        covariance += np.diag(_RIDGE * np.diag(covariance) + _RIDGE**2)
+        weights = np.linalg.solve(covariance, means[0] - means[1])
+        scores[:, alike] = (judged[:, alike] - (means[0] + means[1]) / 2) @ weights
+    # What differs by rounding alone is the same.
+    rounded: Floats = np.round(scores, _DECIMALS)
+    return rounded
 
 
-@dataclass(frozen=True, slots=True)
-class Canaries:
-    """Made-up cases that go through ``log`` with the others: each begins as many do, and ends as
-    hardly any. ``log`` has them behind its own cases, ``number`` of them.
+def with_canaries(log: EventLog, cases: Ints, seed: int) -> EventLog:
+    """``log``, in which each of ``cases`` begins as it did, and then ends with the activity that
+    follows there the least often: each with another pair of activities, at random of several.
+
+    A model that remembers cases shows the pair although it is rare (Carlini et al. 2019, "The
+    Secret Sharer"); random cases begin as is usual.
     """
-
-    log: EventLog
-    number: int
-
-    @classmethod
-    def put_into(cls, log: EventLog, unit: str | None, seed: int) -> "Canaries":
-        """Cases at random, cut where the usual ends, with one event more, of the activity that
-        follows there the least often: for each canary another pair of activities, and of more than
-        one such, one at random.
-
-        A model that remembers cases shows the pair although it is rare (Carlini et al. 2019, "The
-        Secret Sharer"). A canary is nobody's case: it has no value of ``unit``.
-        """
-        draws = np.random.default_rng([seed, 6])
-        variants = variants_of(log)
-        cases = Counter[tuple[int, ...]]()
-        follows = Counter[tuple[int, int]]()
-        sequences = [tuple(variants[each].tolist()) for each in range(len(variants))]
-        for sequence, count in zip(sequences, variants.counts.tolist(), strict=True):
-            for length in range(1, min(len(sequence), _LONGEST_BEGINNING + 1)):
-                cases[sequence[:length]] += count
-            for pair in pairwise(sequence):
-                follows[pair] += count
-        chosen, kept, ends = list[int](), list[int](), list[int]()
-        used = set[tuple[int, int]]()
-        for case in draws.permutation(log.case_count).tolist():
-            if len(chosen) == min(MOST_CANARIES, log.case_count // _CASES_OF_CANARY):
-                break
-            sequence = sequences[variants.of_case[case]]
-            usual = [
-                length
-                for length in range(1, min(len(sequence), _LONGEST_BEGINNING + 1))
-                if cases[sequence[:length]] >= _USUAL * log.case_count
-            ]
-            if not usual:
-                continue
-            last = sequence[usual[-1] - 1]
-            left = [(last, end) for end in range(len(variants.alphabet)) if (last, end) not in used]
-            if not left:
-                continue
+    draws = np.random.default_rng([seed, 6])
+    labels = log.activities.fill_null("").to_list()
+    in_one_case = np.diff(log.case_of) == 0
+    follows = Counter(compress(pairwise(labels), in_one_case))
+    alphabet = sorted(set(labels))
+    kept, used = np.ones(len(labels), np.bool_), set[tuple[str, str]]()
+    for case in cases.tolist():
+        first, behind = log.offsets[case : case + 2].tolist()
+        last = min(behind, first + _LONGEST_CANARY) - 1
+        before = labels[last - 1] if last > first else ""
+        left = [(before, end) for end in alphabet if (before, end) not in used]
+        if left:
             pair = min(left, key=lambda each: (follows[each], draws.random()))
             used.add(pair)
-            chosen.append(case)
-            kept.append(usual[-1] + 1)
-            ends.append(pair[1])
-        rows = np.concatenate([np.arange(log.case_count), np.array(chosen, np.int64)])
-        longer = log.keep_cases(rows)
-        lengths = np.diff(longer.offsets)
-        lengths[log.case_count :] = kept
-        longer = longer.keep_events(longer.position_of_event < lengths[longer.case_of])
-        labels = longer.activities.to_numpy().copy()
-        labels[longer.offsets[log.case_count + 1 :] - 1] = np.array(variants.alphabet)[ends]
-        events = longer.events.with_columns(pl.Series(ACTIVITY, labels, dtype=pl.String))
-        ids = [f"canary {number}" for number in range(len(chosen))]
-        own = {CASE_ID: pl.Series(ids, dtype=pl.String)}
-        if unit in log.cases.columns:
-            own[unit] = pl.Series([None] * len(chosen), dtype=log.cases.schema[unit])
-        replaced = [pl.concat([log.cases[name], each]).alias(name) for name, each in own.items()]
-        return cls(
-            replace(longer, events=events, cases=longer.cases.with_columns(replaced)), len(chosen)
-        )
+            labels[last] = pair[1]
+            kept[last + 1 : behind] = False
+    events = log.events.with_columns(pl.Series(ACTIVITY, labels, dtype=pl.String))
+    return replace(log, events=events).keep_events(kept)
 
 
 class Inferring:
@@ -479,20 +401,21 @@ class Inferring:
         self.log, self.cases = log, cases[:_MOST_INFERRED]
         known = known_attributes(log)
         self.names = [[name for name in names if name in columns] for names in known]
-        self.secrets = sorted({*self.names[0], *self.names[1]})
-        self.tries = {secret: ([], []) for secret in self.secrets}
+        # Chances of success with the case in the log, and without it.
+        self.tries: dict[str, tuple[list[float], list[float]]] = {
+            name: ([], []) for names in self.names for name in names
+        }
 
     def look(self, released: EventLog, member: Bools) -> None:
         """Guess by one release, of a log that had these cases."""
-        if not (released.event_count and self.secrets):
+        if not (released.event_count and self.tries):
             return
-        there = [[name for name in names if name in released.columns] for names in self.names]
-        tables = case_tables(code_logs(self.log, released), *there)
-        attacked = ReleaseAttacked(tables[0], tables[1], lambda case: np.zeros(0))
-        secrets = [secret for secret in self.secrets if secret in tables[1]]
+        tables = case_tables(code_logs(self.log, released), *self.names)
+        attacked = ReleaseAttacked(tables[0], tables[1])
         for case, inside in zip(self.cases.tolist(), member.tolist(), strict=False):
-            for secret, chance in zip(secrets, attacked.inferred(case, secrets), strict=True):
-                self.tries[secret][0 if inside else 1].append(chance)
+            chances = attacked.inferred(case, list(self.tries))
+            for tries, chance in zip(self.tries.values(), chances, strict=True):
+                tries[0 if inside else 1].append(chance)
 
     def found(self) -> dict[str, Share]:
         """What of each attribute is guessed right beyond the control."""
