@@ -3,7 +3,6 @@ release shows of a case that was in it (shadow models; Shokri et al. 2017, Carli
 what a mechanism may have counted of it.
 """
 
-import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -322,8 +321,8 @@ class SoughtCells:
         1 / (1 + count). Where these logarithms scatter normally and each by itself, the sum over
         the cells of what the target adds, times how far the release is from the mean, over the
         variance, is the logarithm of the likelihood ratio, but for a constant. It is what Golob et
-        al. 2024 ("Privacy Vulnerabilities in Marginals-based Synthetic Data") weigh marginals by, with
-        variances that were measured in place of their ratio of densities.
+        al. 2024 ("Privacy Vulnerabilities in Marginals-based Synthetic Data") weigh marginals by,
+        with variances that were measured in place of their ratio of densities.
         """
         counts, taught = np.log1p(counts), np.log1p(taught)
         mean = taught.mean(axis=0)
