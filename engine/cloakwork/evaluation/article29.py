@@ -53,13 +53,14 @@ def article_29(attacked: AttackedLogs) -> Iterator[Attack]:
     def itself(case: int) -> Floats:
         return np.asarray(np.arange(attacked.source.cases) == case, np.float64)
 
-    both = [ReleaseAttacked(tables[0], tables[1], itself, *tables[2:])]
+    both = [ReleaseAttacked(tables[0], tables[1], itself, next(iter(tables[2:]), None))]
     if attacked.released is not None:
         # Tables are made anew: only attributes that kept their values compare with a release.
         in_both = attacked.in_both
         links = attacked.links()
         tables = case_tables([attacked.source, attacked.released, *control], *in_both)
-        both.append(ReleaseAttacked(tables[0], tables[1], links.posterior, *tables[2:]))
+        others = next(iter(tables[2:]), None)
+        both.append(ReleaseAttacked(tables[0], tables[1], links.posterior, others))
         if not (control or attacked.is_made_up):
             # Whoever guesses a value does not know it, so it must not have told whose case it is.
             both[1] = replace(both[1], by_flow=links.by_flow().posterior)

@@ -6,7 +6,7 @@ what a mechanism may have counted of it.
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import compress, pairwise
+from itertools import pairwise
 from time import monotonic
 from typing import Any, Final
 
@@ -35,7 +35,7 @@ from cloakwork.evaluation.risk_figures import (
     Share,
 )
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee
-from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog, joined_batches
 from cloakwork.log.variants import variants_of
 from cloakwork.mechanisms.base import Mechanism
 from cloakwork.noise import reproducible
@@ -65,7 +65,8 @@ _BINS: Final = 20
 
 _HOURS_OF_WEEK: Final = 168
 MOST_CANARIES: Final = 20
-"""And one of as many cases."""
+CASES_OF_A_CANARY: Final = 100
+"""So many at least, that canaries do not hide others."""
 
 _LONGEST_CANARY: Final = 4
 """Activities."""
@@ -120,29 +121,36 @@ def membership(
     units = int(unit.max(initial=-1)) + 1
     if units < 2:
         raise LogError("log", "holds fewer than two cases, so nobody's membership can be attacked")
+    # For each unit how many cases have the rarest of its sequences.
+    variants = variants_of(log)
+    alike = np.full(units, log.cases.height)
+    np.minimum.at(alike, unit, variants.counts[variants.of_case])
     drawn = np.random.default_rng([seed, 4]).permutation(units)
-    number = min(MOST_CANARIES, units // MOST_CANARIES)
-    chosen = np.sort(drawn[number:][:targets])
-    every = np.concatenate([chosen, drawn[:number]])
+    chosen = np.sort(drawn[:targets])
+    sizes = alike[chosen]
     reporter("attacking membership")
     first_case = np.unique(unit, return_index=True)[1]
-    log = with_canaries(log, first_case[drawn[:number]], seed)
+    number = min(MOST_CANARIES, units // CASES_OF_A_CANARY)
+    log = with_canaries(log, first_case[drawn[:number]], attacked.unit, seed)
+    # Each canary is a unit of its own, behind all others.
+    canaries = units + np.arange(number)
+    unit = np.append(unit, canaries)
+    every = np.append(chosen, canaries)
     sought = SoughtCells.of(log, unit, every, attacked.columns)
     inferring = Inferring(log, first_case[chosen], attacked.columns)
     with heard_by(reporter):
         counts, member = shadow_runs(
             log, unit, every, sought, attacked.release, runs, seed, inferring.look
         )
-    # For each unit how many cases have the rarest of its sequences.
-    variants = variants_of(log)
-    alike = np.full(units, log.cases.height)
-    np.minimum.at(alike, unit, variants.counts[variants.of_case])
-    sizes = alike[chosen]
     group = np.append(np.digitize(sizes, _GROUP_SIZES), np.full(number, -1))
     # Taught on one half of the releases and judged on the other: no score judges itself.
     half = runs // 2
     shown = sought.statistics(counts, counts[:half])
-    ratios = likelihood_ratios(shown[:half], member[:half], group, shown[half:])
+    # Of few cells each target teaches by itself; of many, few releases tell little of one alone.
+    by_target = not attacked.columns
+    ratios = likelihood_ratios(
+        shown[:half], member[:half], group, shown[half:], by_target=by_target
+    )
     scores = JudgedScores(ratios, member[half:])
     groups: list[tuple[GroupName, JudgedScores]] = [
         ("all", scores.of_targets(np.flatnonzero(group >= 0)))
@@ -230,6 +238,7 @@ def cells_of(log: EventLog, columns: Collection[str], bins: Mapping[str, Floats]
     steps = steps.with_columns(pl.col("at").shift(n).over("case").alias(f"-{n}") for n in (1, 2, 3))
     add("each step", steps.select("case", "at", "-1"))
     add("each step after three others", steps)
+    add("each activity", events)
     joined = events.group_by("case", maintain_order=True).agg(pl.col("at").str.join("\n"))
     add("the whole sequence", joined)
     if TIMESTAMPS in columns and TIMESTAMP in log.events.columns:
@@ -249,7 +258,8 @@ def cells_of(log: EventLog, columns: Collection[str], bins: Mapping[str, Floats]
             continue
         values = values_of(log.table_of(name), name)
         if name in bins:
-            values = values.cast(pl.Float64, strict=False).cut(bins[name].tolist())
+            numbers = values.cast(pl.Float64, strict=False)
+            values = pl.Series(bins[name]).search_sorted(numbers).set(numbers.is_null(), None)
         values = values.cast(pl.String).alias("value")
         rows, table = events, "the values of each activity"
         if name in log.cases.columns:
@@ -315,7 +325,8 @@ class SoughtCells:
 
     def statistics(self, counts: Floats, taught: Floats) -> Floats:
         """For each target and table how much more of the target's cells there are than usual in
-        releases that ``taught``, against how much each scatters: shape (runs, targets, tables).
+        releases that ``taught``: against how much each scatters, and then, of all tables again, as
+        a mean; shape (runs, targets, 2 * tables).
 
         A case adds itself to the counts of its cells, and what it adds to ln(1 + count) is about
         1 / (1 + count). Where these logarithms scatter normally and each by itself, the sum over
@@ -330,18 +341,23 @@ class SoughtCells:
         # A cell that hardly varied in few runs may yet do so.
         variance = taught.var(axis=0) + (_OF_MEAN * (size - 1) + _LEAST_VARIANCE) / size**2
         sums = self.often @ ((counts - mean) / (size * variance)).T
-        return np.reshape(sums.T, (len(counts), -1, len(self.tables)))
+        means = (self.often @ (counts - mean).T) / np.maximum(self.often.sum(axis=1), 1)[:, None]
+        shape = len(counts), -1, len(self.tables)
+        return np.concatenate([np.reshape(each.T, shape) for each in (sums, means)], axis=2)
 
 
-def likelihood_ratios(taught: Floats, member: Bools, group: Ints, judged: Floats) -> Floats:
+def likelihood_ratios(
+    taught: Floats, member: Bools, group: Ints, judged: Floats, *, by_target: bool = False
+) -> Floats:
     """How much likelier what a release shows of a target is with the target in the log than
     without, as logarithms: shape (runs, targets). It is the likelihood-ratio attack (Carlini et al.
     2022), by normal distributions of one covariance for all targets of a group: Fisher's
     discriminant.
 
     ``taught``, ``judged``: statistics, shape (runs, targets, statistics). ``member``: of the runs
-    that taught, shape (runs, targets). ``group``: int64, shape (targets,): targets that are alike,
-    as few runs tell little of one alone.
+    that taught, shape (runs, targets). ``group``: int64, shape (targets,): targets that are alike.
+    ``by_target``: what membership changes is learned of each target by itself, and drawn towards
+    the mean of its group.
     """
     scores = np.zeros(judged.shape[:2])
     for each in np.unique(group):
@@ -350,43 +366,77 @@ def likelihood_ratios(taught: Floats, member: Bools, group: Ints, judged: Floats
         # Nothing is learned of targets that were always in, or always out.
         if inside.all() or not inside.any():
             continue
-        means = values[inside].mean(axis=0), values[~inside].mean(axis=0)
+        means = [_mean(values, chosen, by_target=by_target) for chosen in (inside, ~inside)]
         apart = (values - np.where(inside[:, :, None], *means)).reshape(inside.size, -1)
         covariance = apart.T @ apart / inside.size
         # Keeps the matrix invertible where statistics say the same, or never vary.
         covariance += np.diag(_RIDGE * np.diag(covariance) + _RIDGE**2)
-        weights = np.linalg.solve(covariance, means[0] - means[1])
-        scores[:, alike] = (judged[:, alike] - (means[0] + means[1]) / 2) @ weights
+        effect = means[0] - means[1]
+        if by_target:
+            effect = _drawn_together(effect, inside, covariance)
+        weights = np.linalg.solve(covariance, effect.T).T
+        scores[:, alike] = ((judged[:, alike] - (means[0] + means[1]) / 2) * weights).sum(axis=2)
     # What differs by rounding alone is the same.
     rounded: Floats = np.round(scores, _DECIMALS)
     return rounded
 
 
-def with_canaries(log: EventLog, cases: Ints, seed: int) -> EventLog:
-    """``log``, in which each of ``cases`` begins as it did, and then ends with the activity that
-    follows there the least often: each with another pair of activities, at random of several.
+def _mean(values: Floats, chosen: Bools, *, by_target: bool) -> Floats:
+    """Over the runs that are ``chosen`` of each target, or of all: shape (targets or 1,
+    statistics).
+    """
+    total = np.where(chosen[:, :, None], values, 0.0).sum(axis=0)
+    many = chosen.sum(axis=0)[:, None]
+    if not by_target:
+        total, many = (each.sum(axis=0, keepdims=True) for each in (total, many))
+    return np.asarray(total / np.maximum(many, 1), np.float64)
+
+
+def _drawn_together(effect: Floats, inside: Bools, covariance: Floats) -> Floats:
+    """Effects of targets, each drawn towards their mean by as much as chance explains how far it is
+    (James and Stein 1961). A target that was always in, or always out, has none of its own.
+    """
+    many = np.stack([inside.sum(axis=0), (~inside).sum(axis=0)])
+    known = many.all(axis=0)
+    shared = effect[known].mean(axis=0) if known.any() else np.zeros(effect.shape[1])
+    apart = effect - shared
+    # By chance alone, the mean of this squared distance is the number of statistics.
+    distance = (apart * np.linalg.solve(covariance, apart.T).T).sum(axis=1)
+    distance /= (1 / np.maximum(many, 1)).sum(axis=0)
+    share = np.maximum(0.0, 1 - len(shared) / np.maximum(distance, 1e-12))
+    return np.asarray(shared + (share * known)[:, None] * apart, np.float64)
+
+
+def with_canaries(log: EventLog, cases: Ints, attribute: str | None, seed: int) -> EventLog:
+    """``log``, and behind it each of ``cases`` again, of somebody new (by ``attribute``): it begins
+    as it did, and then ends with the activity that follows there the least often, each with another
+    pair of activities, at random of several.
 
     A model that remembers cases shows the pair although it is rare (Carlini et al. 2019, "The
     Secret Sharer"); random cases begin as is usual.
     """
     draws = np.random.default_rng([seed, 6])
-    labels = log.activities.fill_null("").to_list()
-    in_one_case = np.diff(log.case_of) == 0
-    follows = Counter(compress(pairwise(labels), in_one_case))
-    alphabet = sorted(set(labels))
-    kept, used = np.ones(len(labels), np.bool_), set[tuple[str, str]]()
-    for case in cases.tolist():
-        first, behind = log.offsets[case : case + 2].tolist()
+    follows = Counter[tuple[str, str]]()
+    variants = variants_of(log)
+    for row, count in enumerate(variants.counts.tolist()):
+        for pair in pairwise(variants.labels(row)):
+            follows[pair] += count
+    again = log.keep_cases(cases)
+    labels = again.activities.fill_null("").to_list()
+    kept, used = np.ones(len(labels), np.bool_), Counter[tuple[str, str]]()
+    for first, behind in pairwise(again.offsets.tolist()):
         last = min(behind, first + _LONGEST_CANARY) - 1
         before = labels[last - 1] if last > first else ""
-        left = [(before, end) for end in alphabet if (before, end) not in used]
-        if left:
-            pair = min(left, key=lambda each: (follows[each], draws.random()))
-            used.add(pair)
-            labels[last] = pair[1]
-            kept[last + 1 : behind] = False
-    events = log.events.with_columns(pl.Series(ACTIVITY, labels, dtype=pl.String))
-    return replace(log, events=events).keep_events(kept)
+        pairs = [(before, end) for end in variants.alphabet]
+        pair = min(pairs, key=lambda each: (used[each], follows[each], draws.random()))
+        used[pair] += 1
+        labels[last] = pair[1]
+        kept[last + 1 : behind] = False
+    names = pl.Series([f"canary {number}" for number in range(len(cases))], dtype=pl.String)
+    events = again.events.with_columns(pl.Series(ACTIVITY, labels, dtype=pl.String))
+    owners = again.cases.with_columns(names.alias(name) for name in {CASE_ID, attribute or CASE_ID})
+    again = replace(again, events=events, cases=owners).keep_events(kept)
+    return replace(joined_batches([log, again]), case_index=None)
 
 
 class Inferring:

@@ -86,11 +86,11 @@ def attack_logs(
     )
     found = [row for attack in ATTACKS for row in attack(attacked)]
     if members is not None:
-        control = "the same cases, in releases that were made without them"
+        without = "the same cases, in releases that were made without them"
         for place, row in enumerate(found):
             share = members.inferred.get(row.name.removeprefix("inference/"))
             if share is not None:
-                found[place] = row.model_copy(update={"after": share, "control": control})
+                found[place] = row.model_copy(update={"after": share, "control": without})
     # Attacks add notes as they run, so the report is made after the last.
     linked = attacked.released
     return RiskReport(

@@ -597,7 +597,7 @@ def canary_scores(step: ReplayedStep, runs: int, noise: Noise, copies: int = 1) 
     def tried() -> Iterator[tuple[float, str, EventLog]]:
         for canary, case in _canaries(step.log):
             say(f"trying {canary} as a canary")
-            with_it = joined_batches([step.log, *[case] * copies])
+            with_it = replace(joined_batches([step.log, *[case] * copies]), case_index=None)
             moves = [each.move for each in told_by(with_it).values()]
             yield sum(float(move @ move) for move in moves), canary, with_it
 
