@@ -21,6 +21,7 @@ from cloakwork.api import release, verify
 from cloakwork.base.files import lock_file
 from cloakwork.engines.batch_files import BatchFile, write_batch
 from cloakwork.engines.batches import collected
+from cloakwork.engines.workspace import new_paths
 from cloakwork.errors import CloakworkError, LogError, MechanismError
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
@@ -441,7 +442,7 @@ def test_what_cannot_be_is_said_in_one_line(engine: SparkEngine, tmp_path: Path)
             opened(engine, source)
         assert said in str(error.value)
         assert "\n" not in str(error.value)
-    paths = [engine.workspace.new_file(".batch") for _ in range(2)]
+    paths = [new_paths(engine.workspace)() for _ in range(2)]
     log = engine.stored(tuple(write_batch(BATCH_LOG, path) for path in paths))
     with pytest.raises(MechanismError, match=r"^spark: a task failed: ZeroDivisionError on an"):
         log.each_batch(failing)

@@ -186,7 +186,7 @@ def threshold_delta(
 def gaussian_threshold(
     sigma: float,
     delta: float,
-    max_cases: int = 1,
+    max_cases: int,
 ) -> int:
     """An integer tau with ``m * Pr[m + N >= tau] <= delta``, N discrete Gaussian of ``sigma``, m =
     ``max_cases`` per unit.
@@ -242,7 +242,7 @@ def gaussian_threshold_delta(
 def truncation_bound(
     scale: float,
     delta: float,
-    max_cases: int = 1,
+    max_cases: int,
 ) -> int:
     """The least bound k >= m at which truncated geometric noise costs at most ``delta``, m =
     ``max_cases`` per unit.

@@ -223,7 +223,7 @@ def from_dp_accounting(
 def _with_rounding_margin(
     found: LossDistribution,
     summands: int,
-    certain: float = 0.0,
+    certain: float,
 ) -> LossDistribution:
     """One direction, raised as docs/decisions/06 derives it."""
     step = found.step

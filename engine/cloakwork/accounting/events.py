@@ -107,16 +107,13 @@ def _least_cost(leaves: LeafCounts, delta: float) -> Cost:
         return plain
     is_single = sum(times for _, times in leaves) <= 1
     fits = plain.delta <= delta and plain.epsilon < math.inf
-    if is_single and fits and _have_closed_form(leaves):
+    is_known = all(closed_form_cost(event) is not None for event, _ in leaves)
+    if is_single and fits and is_known:
         return plain
     found = _accounted_epsilon(leaves, delta)
     if plain.delta <= delta and plain.epsilon <= found:
         return plain
     return Cost(epsilon=found, delta=delta)
-
-
-def _have_closed_form(leaves: LeafCounts) -> bool:
-    return all(closed_form_cost(event) is not None for event, _ in leaves)
 
 
 @lru_cache(maxsize=4096)

@@ -351,7 +351,7 @@ def details_of(
 
 
 def notes_on(
-    policy: Policy, approval: Approval | None, columns: Mapping[str, str] | None = None
+    policy: Policy, approval: Approval | None, columns: Mapping[str, str] | None
 ) -> tuple[str, ...]:
     """What the internal report says of a release's policy: its approval, other ``columns`` than its
     own that were read, and what was waived.

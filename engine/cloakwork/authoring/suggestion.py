@@ -190,8 +190,8 @@ class Suggestion:
 
     @property
     def form(self) -> str:
-        """What the form of release is called."""
-        return form_name(self.goal, self.times)
+        """What the form of release is called on the command line."""
+        return f"{self.goal}-noised-times" if self.times == "noised" else self.goal
 
     @property
     def read_off(self) -> tuple[str, ...]:
@@ -329,11 +329,6 @@ def forms_beside(proposed: Suggestion) -> dict[str, Policy]:
     detected = replace(proposed.detected, time_formats=())
     texts = {name: policy_text(replace(each, detected=detected)) for name, each in found.items()}
     return {name: parse_policy(text) for name, text in texts.items()}
-
-
-def form_name(goal: Goal, times: Times) -> str:
-    """What a form of release is called on the command line."""
-    return f"{goal}-noised-times" if times == "noised" else goal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -107,9 +107,16 @@ def _draft_of(path: Path, content: bytes, mode: int) -> Iterator[Path]:
     """What is to become ``path``. Raises OSError."""
     with draft_folder(path.parent, _DRAFT) as folder:
         draft = folder / "new"
-        draft.touch(mode)
-        draft.write_bytes(content)
+        make_file(draft, content, mode)
         yield draft
+
+
+def make_file(path: Path, content: bytes, mode: int = 0o666) -> None:
+    """Make a new file; ``mode``, from its first moment on, is narrowed by the umask. Raises
+    OSError.
+    """
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        file.write(content)
 
 
 def private_secret(path: Path) -> bytes:

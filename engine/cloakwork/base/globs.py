@@ -6,7 +6,7 @@ which of several decides about a name.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from itertools import combinations
 from typing import Final, Generic, NamedTuple, TypeVar
@@ -22,11 +22,6 @@ MOST_GLOBS: Final = 100
 def is_glob(name: str) -> bool:
     """Whether a name is a glob; there is no escape, so a name with ``*`` or ``?`` always is."""
     return not WILD.isdisjoint(name)
-
-
-def has_too_many_globs(names: Iterable[str]) -> bool:
-    """Whether more than ``MOST_GLOBS`` of ``names`` are globs."""
-    return sum(map(is_glob, names)) > MOST_GLOBS
 
 
 def matches(glob: str, name: str) -> bool:

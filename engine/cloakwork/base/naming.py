@@ -43,6 +43,19 @@ def values_of(frame: pl.DataFrame, name: str) -> pl.Series:
     return frame.get_column(name).alias("")
 
 
+_TEXT: Final = pl.String()
+
+
+def nulls(height: int, kind: pl.DataType = _TEXT) -> pl.Series:
+    """A column without values, and without a name."""
+    return pl.Series([None], dtype=kind).new_from_index(0, height)
+
+
+def values_or_nulls(frame: pl.DataFrame, name: str) -> pl.Series:
+    """As ``values_of``; nulls (String) where the frame lacks the column."""
+    return values_of(frame, name) if name in frame.columns else nulls(frame.height)
+
+
 # Tables of ``measurements.parquet`` that figures with intervals are read from.
 VARIANTS_TABLE: Final = "variants"
 OTHERS_TABLE: Final = "other cases"

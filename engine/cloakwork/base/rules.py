@@ -76,7 +76,7 @@ class ProcessRules(Described):
         for place, label in enumerate(variant):
             if first.setdefault(label, place) < place and label in self.at_most_once:
                 return False
-        if self._excludes(set(first)):
+        if any(len(first.keys() & {*group}) > 1 for group in self.never_together):
             return False
         return all(first[b] > first.get(a, len(variant)) for a, b in self.before if b in first)
 
@@ -102,9 +102,6 @@ class ProcessRules(Described):
             if own:
                 found.update(group if len(own) > 1 else own.symmetric_difference(group))
         return found
-
-    def _excludes(self, labels: set[str]) -> bool:
-        return any(len(labels.intersection(group)) > 1 for group in self.never_together)
 
 
 def _all_before(label: str, directly: Mapping[str, Sequence[str]]) -> set[str]:

@@ -27,7 +27,6 @@ from cloakwork.cli.options import (
 )
 from cloakwork.ledger.declarations import WINDOW_LENGTHS, DatasetWindows, declared_cost
 from cloakwork.report.ledger_text import (
-    comparison_json,
     comparison_lines,
     fields_json,
     history_lines,
@@ -156,7 +155,9 @@ def history(dataset: str | None, ledger: str | None, as_json: bool) -> None:
         document = {
             "ledger": book.url,
             "releases": [record_json(each) for each in records],
-            "comparisons": [comparison_json(each) for each in compared],
+            "comparisons": [
+                {"at": each.at, "dataset": each.dataset, **each.fields()} for each in compared
+            ],
         }
         print_json(document, only_ascii=True)
         return

@@ -269,7 +269,11 @@ def suggest(
             chosen = click.prompt("Form", default=found.form, type=click.Choice(possible))
             found = found.taking(chosen) if chosen != found.form else found
     fault = budget_fault(forms_beside(found)[found.form], book)
-    _require_affordable(found.form, fault, forms)
+    # A policy that can never be applied for lack of budget is not written.
+    if fault is not None:
+        others = [each.name for each in forms if each.fault is None]
+        instead = f"; --take {others[0]} would fit" if others else ""
+        raise CloakworkError(f"{found.form} is not proposed: {fault}{instead}")
     if found.values and not found.questions:
         parse_policy(found.text, str(out))  # answers may not fit the form
     write_new(out, found.text, force=force)
@@ -320,14 +324,6 @@ def _answered_in_terminal(request: "SuggestionRequest") -> "SuggestionRequest":
             question, default=defaults[name], type=choice, show_default=shown, show_choices=False
         )
     return asked_request(request, answers, base=Path(), label="public")
-
-
-def _require_affordable(form: str, fault: str | None, forms: "Iterable[RehearsedForm]") -> None:
-    """Refuse to write a policy that can never be applied for lack of budget."""
-    if fault is not None:
-        others = [each.name for each in forms if each.fault is None]
-        instead = f"; --take {others[0]} would fit" if others else ""
-        raise CloakworkError(f"{form} is not proposed: {fault}{instead}")
 
 
 def _forms_table(found: "Suggestion", forms: "Sequence[RehearsedForm]") -> Iterator[str]:

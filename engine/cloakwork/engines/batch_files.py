@@ -17,7 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from cloakwork.base.arrays import Ints, offsets_of
-from cloakwork.engines.workspace import Workspace, writing_to
+from cloakwork.engines.workspace import Workspace, new_paths, writing_to
 from cloakwork.log.eventlog import EventLog, joined_batches
 
 # No column of a log begins so: readers take no name with a zero byte.
@@ -254,8 +254,9 @@ def numbers_of_cases(indexes: Iterable[Ints], workspace: Workspace) -> CaseNumbe
     batch after batch, of which one at a time is in memory.
     """
     # Indexes first, run after run; then their ranks.
-    path = workspace.new_file(".numbers")
-    with _kept_at(workspace.new_file(".indexes")) as kept:
+    new_path = new_paths(workspace)
+    path = new_path()
+    with _kept_at(new_path()) as kept:
         runs = SortedRuns(kept, np.int64)
         for index in indexes:
             with writing_to(path):

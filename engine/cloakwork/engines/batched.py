@@ -49,7 +49,7 @@ from cloakwork.engines.batches import (
 )
 from cloakwork.engines.executors import Executor, InThisProcess
 from cloakwork.engines.partition import partition
-from cloakwork.engines.workspace import Workspace
+from cloakwork.engines.workspace import Workspace, new_paths
 from cloakwork.log.eventlog import CASE_ID, Aggregate, EventLog, LogHandle, merged
 from cloakwork.log.formats.row_source import RowSource
 from cloakwork.mechanisms.steps import (
@@ -425,12 +425,6 @@ def _batched(log: LogHandle) -> BatchedLog:
     if not isinstance(log, BatchedLog):
         raise TypeError(f"a log in batches is needed (got {type(log).__name__})")
     return log
-
-
-def new_paths(workspace: Workspace) -> Callable[[], Path]:
-    """What names a new file of the workspace, in any process."""
-    folder = workspace.path
-    return lambda: folder / f"{secrets.token_hex(12)}.batch"
 
 
 class LocalEngine(BatchedEngine):

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from cloakwork.base.arrays import Floats, Ints, offsets_of
 from cloakwork.base.facts import RangeType
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
-from cloakwork.base.naming import CASE_PREFIX, TIME_TYPE, TIMESTAMP
+from cloakwork.base.naming import CASE_PREFIX, TIME_TYPE, TIMESTAMP, nulls
 from cloakwork.engines.batches import collected, in_order
 from cloakwork.kernel import Measured, MeasuredBatches, Owners
 from cloakwork.kernel.cases import Cases, Column, Columns
@@ -62,7 +62,7 @@ def measured_log(log: LogHandle, rows: CaseRows, noise: Noise) -> Measured | Mea
 def measured_cases(log: EventLog, rows: CaseRows, noise: Noise) -> Measured:
     """What a kernel answers from, of the cases of one batch, in random order."""
     log = log.keep_cases(noise.permutation(log.cases.height))
-    columns = Columns((name, _column_of(granted_values(log, name))) for name in rows.columns)
+    columns = _granted(log, rows.columns)
     owners = None
     if rows.unit is not None:
         listed = pl.DataFrame({UNIT: case_texts(log, rows.unit), CASES: 1})
@@ -151,7 +151,7 @@ class ReleasedLog:
 
     def cases_of(self, part: EventLog) -> Cases:
         """What is granted of a part."""
-        columns = Columns((name, _column_of(granted_values(part, name))) for name in self.columns)
+        columns = _granted(part, self.columns)
         cases = coded_cases(part.activities, part.offsets, self.labels)
         worth = int(self.parts[CASES].sum()) / max(len(cases), 1)
         return replace(cases, columns=columns, worth=worth)
@@ -167,6 +167,10 @@ def released_cases(log: LogHandle, columns: Iterable[str]) -> Cases:
     """Cases that were made of noisy answers, with those of ``columns`` that they have."""
     made = ReleasedLog.of(log, columns, sys.maxsize)
     return made.cases_of(made.fullest())
+
+
+def _granted(log: EventLog, names: Iterable[str]) -> Columns:
+    return Columns((name, _column_of(granted_values(log, name))) for name in names)
 
 
 def _column_of(values: pl.Series) -> Column:
@@ -324,7 +328,7 @@ def _series(name: str, values: Listed | Numbers | Times) -> pl.Series:
     is_missing = np.asarray(values.codes) < 0
     places = pl.Series(np.where(is_missing, 0, values.codes))
     if not len(listed):
-        return pl.Series(name, [None], listed.dtype).new_from_index(0, len(places))
+        return nulls(len(places), listed.dtype).alias(name)
     return listed.gather(places).set(pl.Series(is_missing), None).alias(name)
 
 

@@ -5,7 +5,7 @@ process was killed, at the next start.
 import os
 import secrets
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -55,13 +55,15 @@ class Workspace:
         self.path: Final = lock.path
         self._close = weakref.finalize(self, lock.remove_folder)
 
-    def new_file(self, suffix: str) -> Path:
-        """The path of a file that is not there yet."""
-        return self.path / f"{secrets.token_hex(12)}{suffix}"
-
     def close(self) -> None:
         """Remove the folder now. Closing twice does nothing."""
         self._close()
+
+
+def new_paths(workspace: Workspace) -> Callable[[], Path]:
+    """What names a new file of the workspace, in any process."""
+    folder = workspace.path
+    return lambda: folder / f"{secrets.token_hex(12)}.batch"
 
 
 @contextmanager

@@ -190,9 +190,11 @@ class PrivacyGuarantee(Described, ABC):
     def hides_presence(self) -> bool:
         """Whether it hides if a unit is in the source log at all."""
 
-    @abstractmethod
     def hides_attribute_names(self) -> bool:
-        """Whether the names of a log's attributes are data that it must hide."""
+        """Whether the names of a log's attributes are data that it must hide: where it hides if a
+        unit is there, since one case may be the only one with some attribute.
+        """
+        return self.hides_presence()
 
     @abstractmethod
     def takes_columns_as_known(self) -> bool:
@@ -245,10 +247,6 @@ class CountedGuarantee(PrivacyGuarantee):
 
     def hides_presence(self) -> bool:
         """No."""
-        return False
-
-    def hides_attribute_names(self) -> bool:
-        """No: every name is taken as given."""
         return False
 
     def takes_columns_as_known(self) -> bool:

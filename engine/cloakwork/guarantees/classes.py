@@ -20,10 +20,10 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from cloakwork.base.arrays import Bools, Ints, Words, owners_of
+from cloakwork.base.arrays import Bools, Ints, Words
 from cloakwork.base.facts import Unit
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
-from cloakwork.base.naming import named, values_of
+from cloakwork.base.naming import named, nulls, values_of
 from cloakwork.guarantees.base import CountedGuarantee, LeastGroup
 from cloakwork.guarantees.claims import (
     Assumption,
@@ -149,16 +149,6 @@ def prefixes_of(
     return Prefixes(start.of_row, of_event, of_case, np.concatenate(hashes, axis=1))
 
 
-def in_lists(values: pl.Series, lengths: Ints) -> pl.Series:
-    """``values`` in lists of these lengths, one after the other."""
-    every = pl.DataFrame({"row": np.arange(len(lengths))})
-    rows = pl.DataFrame({"row": owners_of(lengths), "values": values})
-    lists = rows.group_by("row", maintain_order=True).agg("values")
-    # Empty lists have no rows, so that the join makes nulls of them.
-    joined = every.join(lists, on="row", how="left", maintain_order="left")["values"]
-    return joined.fill_null(pl.Series([[]], dtype=joined.dtype))
-
-
 @dataclass(frozen=True, slots=True)
 class GroupedValues:
     """How often each value of an attribute stands in each group, and in the log as a whole.
@@ -267,7 +257,7 @@ def _compared_values(log: EventLog, attribute: str) -> pl.Series:
     if attribute == TIMESTAMPS:
         # Microseconds since the previous event of the case; null where either has no time.
         if TIMESTAMP not in log.events.columns:
-            return pl.Series([None] * log.events.height, dtype=pl.Int64)
+            return nulls(log.events.height, pl.Int64())
         # From one case to the next a difference means nothing.
         gaps = log.microseconds.diff()
         return gaps.set(pl.Series(~_has_predecessor(log)), None)

@@ -26,7 +26,7 @@ from cloakwork.base.arrays import Ints, offsets_of, ranges_of
 from cloakwork.base.errors import GuaranteeBroken
 from cloakwork.base.facts import Unit
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
-from cloakwork.base.naming import named, values_of
+from cloakwork.base.naming import named, nulls, values_of
 from cloakwork.base.quantities import (
     LONGEST,
     MOST_ROWS,
@@ -52,7 +52,6 @@ from cloakwork.guarantees.claims import (
 from cloakwork.guarantees.classes import (
     CLASS,
     NumberedRows,
-    in_lists,
     numbered_rows,
     prefixes_of,
 )
@@ -65,7 +64,7 @@ from cloakwork.guarantees.evidence import (
 from cloakwork.guarantees.flow import Derived, Flow, Underived, unit_assumptions
 from cloakwork.guarantees.hashing import HashKey, with_one_zero
 from cloakwork.guarantees.inserted import without_their_values
-from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
+from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog, as_lists
 
 MOST_PAIRS: Final = 30_000_000
 """How many pairs of candidate and sequence are held at once: about 3 GB."""
@@ -328,7 +327,7 @@ class SequenceEvidence:
         """The hash of each case's unit; null where it has none, or where cases count."""
         name = self.unit.attribute
         if name is None:
-            return pl.Series([None], dtype=pl.UInt64).new_from_index(0, batch.cases.height)
+            return nulls(batch.cases.height, pl.UInt64())
         require_column(batch.cases, name, self.guarantee.sentence())
         numbered = numbered_rows(batch.cases, [name], self.key)
         hashes = pl.Series(numbered.hashes[0][numbered.of_row])
@@ -350,7 +349,8 @@ class _KnownEvents:
         """What is known of some cases: ``activity`` and ``time``, in lists."""
         lengths = np.diff(self.offsets)[cases]
         known = self.names[self.symbols.of_row[ranges_of(self.offsets[cases], lengths)]]
-        return pl.DataFrame({name: in_lists(known[name], lengths) for name in known.columns})
+        offsets = offsets_of(lengths)
+        return pl.DataFrame({name: as_lists(known[name], offsets) for name in known.columns})
 
 
 def _known_events(log: EventLog, guarantee: ConfidenceBound, key: HashKey) -> _KnownEvents:

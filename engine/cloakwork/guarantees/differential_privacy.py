@@ -217,10 +217,12 @@ class DifferentialPrivacy(NoiseGuarantee):
         # The profile is published with the plan, so its noise is seen, too.
         if flow.profiled is not None:
             derivation = (ProfileIsCharged(), *derivation)
+        # What no drawn case breaks, where cases are drawn.
+        rules = flow.facts.rules
         assumptions = (
             *unit_assumptions(flow.facts),
             *self._public_values(flow.facts),
-            *self._public_rules(flow.facts),
+            *([KnownRules(rules=rules)] if rules is not None and self.hides_presence() else []),
             IndependentPresence(),
         )
         return derived_at_cost(self, flow, derivation, assumptions)
@@ -292,11 +294,6 @@ class DifferentialPrivacy(NoiseGuarantee):
             naive=None if found.naive is None else cost_of_group(found.naive, size),
         )
 
-    def _public_rules(self, facts: Facts) -> Iterator[Assumption]:
-        """What no drawn case breaks, where cases are drawn."""
-        if facts.rules is not None and self.hides_presence():
-            yield KnownRules(rules=facts.rules)
-
     def _raw_values(self, flow: Flow) -> Iterator[str]:
         """What would be seen without noise, in covered columns or in others that give them away."""
         columns = flow.columns
@@ -364,10 +361,6 @@ class DifferentialPrivacy(NoiseGuarantee):
 
     def hides_presence(self) -> bool:
         """Between unbounded neighbours."""
-        return self.neighbours == "unbounded"
-
-    def hides_attribute_names(self) -> bool:
-        """Between unbounded neighbours: one case may be the only one with some attribute."""
         return self.neighbours == "unbounded"
 
     def takes_columns_as_known(self) -> bool:

@@ -19,7 +19,7 @@ from typing import Final, Literal
 import numpy as np
 import polars as pl
 
-from cloakwork.base.naming import values_of
+from cloakwork.base.naming import values_or_nulls
 from cloakwork.guarantees.classes import CLASS, activities_of, numbered_rows, prefixes_of
 from cloakwork.guarantees.evidence import (
     EvidenceOfView,
@@ -40,9 +40,7 @@ def performers(log: EventLog, attribute: str) -> pl.Series:
     """Who performed each event: String, shape (events,); null where nobody did, that is, where the
     value is missing, blank, or no number. Two spellings are two employees.
     """
-    if attribute not in log.events.columns:
-        return pl.Series([None], dtype=pl.String).new_from_index(0, log.events.height)
-    texts = values_of(log.events, attribute).cast(pl.String)
+    texts = values_or_nulls(log.events, attribute).cast(pl.String)
     is_nobody = texts.str.strip_chars().str.to_lowercase().is_in(["", "nan"])
     return texts.set(is_nobody.fill_null(False), None)
 

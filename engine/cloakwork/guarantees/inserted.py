@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from cloakwork.base.arrays import Bools, Ints
-from cloakwork.base.naming import values_of
+from cloakwork.base.naming import nulls, values_of
 from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIMESTAMP, EventLog
 
 _HOUR: Final = 3_600_000_000
@@ -286,6 +286,5 @@ def without_their_values(log: EventLog, attribute: str | None) -> EventLog:
     if attribute not in log.events.columns:
         return log
     values = values_of(log.events, attribute)
-    nothing = pl.Series(values.name, [None] * len(values), dtype=values.dtype)
-    of_kept = values.zip_with(pl.Series(log.kept), nothing)
+    of_kept = values.zip_with(pl.Series(log.kept), nulls(len(values), values.dtype))
     return replace(log, events=log.events.with_columns(of_kept.alias(attribute)))

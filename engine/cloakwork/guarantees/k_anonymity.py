@@ -22,7 +22,7 @@ import numpy as np
 import polars as pl
 from pydantic import BeforeValidator, Field, model_validator
 
-from cloakwork.base.arrays import Ints, Words
+from cloakwork.base.arrays import Ints, Words, offsets_of
 from cloakwork.base.facts import Unit, unit_as_written
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.naming import values_of
@@ -47,7 +47,7 @@ from cloakwork.guarantees.claims import (
     ProtectsEachEmployee,
     Reason,
 )
-from cloakwork.guarantees.classes import CLASS, in_lists, numbered_rows, prefixes_of
+from cloakwork.guarantees.classes import CLASS, class_in_short, numbered_rows, prefixes_of
 from cloakwork.guarantees.employees import check_of_employees
 from cloakwork.guarantees.evidence import (
     EvidenceOfView,
@@ -64,7 +64,7 @@ from cloakwork.guarantees.flow import (
 )
 from cloakwork.guarantees.hashing import HashKey
 from cloakwork.guarantees.inserted import KeptEvents, WithoutVisibleInsertions
-from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, EventLog
+from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, EventLog, as_lists
 
 
 class KAnonymity(CountedGuarantee):
@@ -117,12 +117,12 @@ class KAnonymity(CountedGuarantee):
 
     def sentence(self) -> str:
         """Say it to a person."""
+        what = "complete activity sequence"
+        if self.scope == "prefixes":
+            what = "beginning of an activity sequence"
         if self.employees is not None:
-            shared = "complete activity sequence"
-            if self.scope == "prefixes":
-                shared = "beginning of an activity sequence"
             return (
-                f"Every released {shared} is shared by at least {self.k} released cases, each made "
+                f"Every released {what} is shared by at least {self.k} released cases, each made "
                 f"from a different case of the source log, and no '{self.employees}' performed "
                 f"more than 1/{self.k} of the events at one place of it; cases that did not fit "
                 f"were changed or left out. By the sequences alone, whoever guesses who performed "
@@ -130,9 +130,6 @@ class KAnonymity(CountedGuarantee):
                 f"({self.k}-anonymity of each '{self.employees}' over {listed(self.over)}, "
                 f"counted over {self.scope})."
             )
-        what = "complete activity sequence"
-        if self.scope == "prefixes":
-            what = "beginning of an activity sequence"
         others = tuple(column for column in self.over if column != CONTROL_FLOW)
         if others:
             article = "an" if what[0] in "aeiou" else "a"
@@ -148,9 +145,7 @@ class KAnonymity(CountedGuarantee):
     def in_short(self, who: str = "case") -> str:
         """Its line on a screen."""
         others = tuple(column for column in self.over if column != CONTROL_FLOW)
-        what = "activity sequence"
-        if self.scope == "prefixes":
-            what = "beginning of an activity sequence"
+        what = class_in_short(self.scope)
         beside = f", with {listed(others)}" if others else ""
         if self.employees is not None:
             return (
@@ -334,7 +329,7 @@ class ClassSizes:
         occurring = np.flatnonzero(np.bincount(classes))
         lengths = np.bincount(classes[has_unit], minlength=occurring[-1] + 1)[occurring]
         hashes = pl.Series(numbered.hashes[0][units[has_unit]])
-        return occurring, in_lists(hashes, lengths)
+        return occurring, as_lists(hashes, offsets_of(lengths))
 
 
 def _hash_columns(hashes: Words) -> list[pl.Series]:

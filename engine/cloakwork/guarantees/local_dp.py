@@ -80,7 +80,7 @@ class LocalDP(NoiseGuarantee):
         largest = max(charged, key=lambda event: cost(event, 0.0).epsilon)
         spent = cost(largest, 0.0)
         allowed = self.price().cost
-        if spent.epsilon > allowed.epsilon or spent.delta > allowed.delta:
+        if not spent.is_within(allowed):
             cause = (
                 f"the noise costs epsilon {spent.epsilon:.6g} a {self.per}: "
                 f"more than {allowed.epsilon:g}"

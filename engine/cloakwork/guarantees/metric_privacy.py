@@ -74,10 +74,6 @@ class MetricPrivacy(NoiseGuarantee):
         """No: how many events there are is taken as known."""
         return False
 
-    def hides_attribute_names(self) -> bool:
-        """No: every name is taken as given."""
-        return False
-
     def takes_columns_as_known(self) -> bool:
         """Yes: it bounds what noised values add to everything else."""
         return True

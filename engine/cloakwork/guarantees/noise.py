@@ -74,21 +74,17 @@ def derive_given_columns(goal: NoiseGuarantee, flow: Flow) -> Derived | Underive
     protected: Iterable[Assumption] = unit_assumptions(flow.facts)
     if currency == "metric":
         protected = (ProtectsOneTime(), *form_assumptions(flow.facts))
+    # In terms of times, or of all covered columns where there are others.
+    columns = () if covered == {TIMESTAMPS} else tuple(sorted(covered))
     return derived_at_cost(
         goal,
         flow,
-        _reasons(covered, flow.names_of(used)),
+        (
+            TimesOnlyThroughNoise(mechanisms=flow.names_of(used), columns=columns),
+            OthersReadNoTimes(columns=columns),
+        ),
         (*protected, *public),
         given=_conditioning_columns(covered, used, currency, flow),
-    )
-
-
-def _reasons(covered: frozenset[str], mechanisms: tuple[str, ...]) -> tuple[Reason, ...]:
-    """Why it holds, in terms of times, or of all covered columns where there are others."""
-    columns = () if covered == {TIMESTAMPS} else tuple(sorted(covered))
-    return (
-        TimesOnlyThroughNoise(mechanisms=mechanisms, columns=columns),
-        OthersReadNoTimes(columns=columns),
     )
 
 

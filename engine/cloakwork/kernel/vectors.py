@@ -241,13 +241,8 @@ def _answered(cases: Cases, query: Query, labels: str | None) -> Answered:
                     own.stop + first,
                 )
             )
-    return Answered(
-        case=np.concatenate([each.case for each in found]),
-        value=np.concatenate([each.value for each in found]),
-        code=np.concatenate([each.code for each in found]),
-        start=np.concatenate([each.start for each in found]),
-        stop=np.concatenate([each.stop for each in found]),
-    )
+    columns = ((each.case, each.value, each.code, each.start, each.stop) for each in found)
+    return Answered(*map(np.concatenate, zip(*columns, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)

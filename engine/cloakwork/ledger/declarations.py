@@ -60,7 +60,7 @@ class DatasetDeclaration(Frozen):
         return self == NOTHING_DECLARED
 
     def tightened_by(
-        self, later: "DatasetDeclaration", dataset: str, unspent: Collection[Currency] = ()
+        self, later: "DatasetDeclaration", dataset: str, unspent: Collection[Currency]
     ) -> "DatasetDeclaration":
         """This declaration after a later one; raises PlanImpossible where that would loosen it.
         ``unspent``: the currencies in which nothing was spent, whose totals may still be raised.
@@ -200,7 +200,7 @@ def _no_looser(
     return said.model_copy(update={"totals": totals, "unit": unit, "windows": windows})
 
 
-def declared_cost(epsilon: float, delta: float = 0.0) -> Cost:
+def declared_cost(epsilon: float, delta: float) -> Cost:
     """A total; raises ValueError unless epsilon is above 0 and finite, and delta in [0, 1)."""
     if not (0 < epsilon <= MOST_BUDGET and 0 <= delta < 1):
         raise ValueError(
@@ -209,7 +209,7 @@ def declared_cost(epsilon: float, delta: float = 0.0) -> Cost:
     return Cost(epsilon=epsilon, delta=delta)
 
 
-def declaration_of(entries: Iterable[Entry], dataset: str, url: str = "") -> DatasetDeclaration:
+def declaration_of(entries: Iterable[Entry], dataset: str, url: str) -> DatasetDeclaration:
     """What the entries, oldest first, declare of ``dataset``; raises LedgerError where one cannot
     be read.
     """
@@ -217,7 +217,7 @@ def declaration_of(entries: Iterable[Entry], dataset: str, url: str = "") -> Dat
     return declarations(own, url).get(folded(dataset), NOTHING_DECLARED)
 
 
-def declarations(entries: Iterable[Entry], url: str = "") -> dict[str, DatasetDeclaration]:
+def declarations(entries: Iterable[Entry], url: str) -> dict[str, DatasetDeclaration]:
     """What the entries declare, by dataset (``folded``), in order of first declaration."""
     found: dict[str, DatasetDeclaration] = {}
     spent: dict[str, set[Currency]] = {}

@@ -530,3 +530,20 @@ __all__ = [
     "joined_batches",
     "time_order",
 ]
+
+
+def as_lists(values: pl.Series, offsets: Ints) -> pl.Series:
+    """``values`` in lists: list i holds ``values[offsets[i]:offsets[i + 1]]``, and may be empty."""
+    lengths = np.diff(offsets)
+    all_rows = np.arange(len(lengths))
+    members = pl.DataFrame({"row": np.repeat(all_rows, lengths), "values": values})
+    lists = members.group_by("row", maintain_order=True).agg("values")
+    # Empty lists have no members, so the join brings them back, as nulls at first.
+    every = pl.DataFrame({"row": all_rows})
+    joined = every.join(
+        lists,
+        on="row",
+        how="left",
+        maintain_order="left",
+    )["values"]
+    return joined.fill_null(pl.Series([[]], dtype=joined.dtype))

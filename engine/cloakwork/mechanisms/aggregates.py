@@ -8,8 +8,8 @@ import polars as pl
 
 from cloakwork.base.arrays import Ints
 from cloakwork.base.lineage import TIMESTAMPS
-from cloakwork.base.naming import TIME_TYPE, TIMESTAMP, named, values_of
-from cloakwork.log.eventlog import EventLog
+from cloakwork.base.naming import TIME_TYPE, TIMESTAMP, named, nulls, values_or_nulls
+from cloakwork.log.eventlog import EventLog, as_lists
 from cloakwork.log.limits import current_limits
 from cloakwork.log.table import keeps_spelling
 from cloakwork.log.variants import variants_of
@@ -102,9 +102,7 @@ def granted_values(log: EventLog, name: str) -> pl.Series:
     """
     table = log.table_of(name)
     # A column that the log lacks is missing everywhere.
-    missing = pl.Series([None], dtype=pl.String).new_from_index(0, table.height)
-    column = TIMESTAMP if name == TIMESTAMPS else name
-    values = values_of(table, column) if column in table.columns else missing
+    values = values_or_nulls(table, TIMESTAMP if name == TIMESTAMPS else name)
     if name == TIMESTAMPS:
         return values.cast(TIME_TYPE).to_physical()
     if keeps_spelling(values) or values.dtype == pl.Boolean:
@@ -113,16 +111,14 @@ def granted_values(log: EventLog, name: str) -> pl.Series:
         return texts.set(too_long.fill_null(False), None)
     if values.dtype == pl.Date or isinstance(values.dtype, pl.Datetime):
         return values.cast(pl.Datetime("us")).to_physical()
-    return values.cast(pl.Float64) if values.dtype.is_numeric() else missing
+    return values.cast(pl.Float64) if values.dtype.is_numeric() else nulls(table.height)
 
 
 def case_texts(log: EventLog, attribute: str) -> pl.Series:
     """The values of a case attribute as text: String, shape (cases,); all null where the log lacks
     it.
     """
-    if attribute not in log.cases.columns:
-        return pl.Series([None], dtype=pl.String).new_from_index(0, log.cases.height)
-    return values_of(log.cases, attribute).cast(pl.String)
+    return values_or_nulls(log.cases, attribute).cast(pl.String)
 
 
 def places_of(index: Ints, asked: Ints) -> Ints | None:
@@ -133,20 +129,3 @@ def places_of(index: Ints, asked: Ints) -> Ints | None:
     if lies_behind.any() or not np.array_equal(index[place], asked):
         return None
     return place
-
-
-def as_lists(values: pl.Series, offsets: Ints) -> pl.Series:
-    """``values`` in lists: list i holds ``values[offsets[i]:offsets[i + 1]]``, and may be empty."""
-    lengths = np.diff(offsets)
-    all_rows = np.arange(len(lengths))
-    members = pl.DataFrame({_ROW: np.repeat(all_rows, lengths), "values": values})
-    lists = members.group_by(_ROW, maintain_order=True).agg("values")
-    # Empty lists have no members, so the join brings them back, as nulls at first.
-    every = pl.DataFrame({_ROW: all_rows})
-    joined = every.join(
-        lists,
-        on=_ROW,
-        how="left",
-        maintain_order="left",
-    )["values"]
-    return joined.fill_null(pl.Series([[]], dtype=joined.dtype))

@@ -11,7 +11,7 @@ is charged to all of them.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Final, Literal
+from typing import Literal
 
 from cloakwork.accounting.calibrate import largest_delta
 from cloakwork.base.costs import NOTHING, Charge, Cost, Currency
@@ -27,7 +27,7 @@ from cloakwork.guarantees.claims import (
     NoTotal,
     SeparateBudgets,
 )
-from cloakwork.ledger.account import BudgetTerms
+from cloakwork.ledger.account import CURRENCIES, BudgetTerms
 from cloakwork.ledger.ledger import ReservationRequest
 from cloakwork.mechanisms.profile import Profile, ProfileParams, params_within
 from cloakwork.plan.model import Draft, Plan
@@ -142,9 +142,6 @@ def say_window(draft: Draft) -> Draft:
     return replace(draft, warnings=(*draft.warnings, caveat))
 
 
-CURRENCIES: Final[tuple[Currency, ...]] = ("unit", "metric", "local")
-
-
 def check_profile(draft: Draft) -> Draft:
     """Refuse a profile that is not of this dataset and unit, or that leaves a guarantee nothing."""
     if draft.profile is not None:
@@ -216,7 +213,8 @@ def charge_budget(draft: Draft) -> Draft:
     causes = list(draft.causes)
     # Each currency has limits of its own; they are never added up.
     for currency in CURRENCIES:
-        asked = total_in_currency(charges, currency)
+        own = (charge.cost for charge in charges if charge.currency == currency)
+        asked = sum(own, NOTHING)
         causes += _over_budget(asked, currency, budget, unit)
     if budget.composition == "tight":
         reason = "this version adds releases up by basic composition only"
@@ -335,11 +333,6 @@ def _ledger_totals(policy: Policy) -> Mapping[Currency, Cost | None]:
     return {**found, "metric": None}
 
 
-def total_in_currency(charges: tuple[Charge, ...], currency: Currency) -> Cost:
-    """The charges of one currency, added up."""
-    return sum((charge.cost for charge in charges if charge.currency == currency), NOTHING)
-
-
 def totals(budget: Budget) -> Mapping[Currency, Cost | None]:
     """The dataset's total by currency; metric and local privacy share the figure of ``total``
     unless given their own.
@@ -368,7 +361,7 @@ def _over_budget(asked: Cost, currency: Currency, budget: Budget, unit: str) -> 
     if budget.release:
         limits.append(("budget.release", budget.release.cost()))
     for name, limit in limits:
-        if asked.epsilon > limit.epsilon or asked.delta > limit.delta:
+        if not asked.is_within(limit):
             yield Cause(
                 f"cost of the release ({currency})",
                 f"the guarantees ask for epsilon {asked.epsilon:g}, delta {asked.delta:g}; "

@@ -88,9 +88,10 @@ def _caveats_of_goals(draft: Draft) -> Iterator[Caveat]:
 
 def _caveats_of_steps(draft: Draft) -> Iterator[Caveat]:
     """What reading, mechanisms and treatments leave open, and what the policy prefers in vain."""
+    claims_noise = any(goal.price() is not None for goal in draft.goals)
     for said in suggestion_assumptions(draft.facts):
         # What somebody confirmed stands with the claims alone.
-        if not isinstance(said, ReadOffLog) or (said.by is None and _claims_noise(draft)):
+        if not isinstance(said, ReadOffLog) or (said.by is None and claims_noise):
             yield said
     spec = draft.policy.spec
     if spec.input is not None and spec.input.object_type is not None:
@@ -107,10 +108,6 @@ def _caveats_of_steps(draft: Draft) -> Iterator[Caveat]:
         if item.treatment == "pseudonymise":
             yield FrequenciesKept(attribute=item.attribute)
     yield from _unused_preferences(draft)
-
-
-def _claims_noise(draft: Draft) -> bool:
-    return any(goal.price() is not None for goal in draft.goals)
 
 
 def _unused_preferences(draft: Draft) -> Iterator[Caveat]:

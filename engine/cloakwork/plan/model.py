@@ -2,7 +2,7 @@
 decides nothing. And a draft: a plan in the making, which passes improve.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
@@ -130,6 +130,11 @@ class TreatedAttribute(Frozen):
     mechanism: str | None = None
 
 
+def released_columns(attributes: Iterable[TreatedAttribute]) -> frozenset[str]:
+    """The columns that are released, in whatever form."""
+    return frozenset(item.column for item in attributes if item.treatment in RELEASED)
+
+
 class Plan(Frozen):
     """Everything ``apply`` needs, and everything an auditor asks; holds no figure and no name from
     the raw log.
@@ -153,7 +158,7 @@ class Plan(Frozen):
     @property
     def released(self) -> frozenset[str]:
         """The columns that are released, in whatever form."""
-        return frozenset(item.column for item in self.attributes if item.treatment in RELEASED)
+        return released_columns(self.attributes)
 
     @property
     def employees(self) -> frozenset[str]:
@@ -211,7 +216,7 @@ class Draft:
     @property
     def released(self) -> frozenset[str]:
         """The columns that are released."""
-        return frozenset(item.column for item in self.attributes if item.treatment in RELEASED)
+        return released_columns(self.attributes)
 
 
 Pass = Callable[[Draft], Draft]

@@ -12,7 +12,7 @@ from typing import Final
 
 import polars as pl
 
-from cloakwork.base.costs import Cost, PrivacyEvent
+from cloakwork.base.costs import PrivacyEvent
 from cloakwork.base.globs import is_glob
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.naming import values_of
@@ -43,6 +43,7 @@ from cloakwork.publishing.statement import (
     StatedGuarantee,
     StatedWindow,
     UnprovenGoal,
+    published_cost,
 )
 
 NOTHING_RECORDED: Final[Mapping[int, PrivacyEvent]] = MappingProxyType({})
@@ -253,7 +254,7 @@ def _unproven_goal(item: UnprovenClaim) -> UnprovenGoal:
         mechanism=item.mechanism,
         sentence=unproven_sentence(item),
         published=item.published,
-        cost=_published_cost(item.cost) or PublishedCost(epsilon=None),
+        cost=published_cost(item.cost) or PublishedCost(epsilon=None),
         why=item.why,
     )
 
@@ -293,8 +294,8 @@ def _stated_guarantee(
         basis=claim.basis,
         given=_given_by_name(claim.given, plan, released),
         currency=claim.currency,
-        cost=_published_cost(claim.cost),
-        naive=_published_cost(claim.naive),
+        cost=published_cost(claim.cost),
+        naive=published_cost(claim.naive),
         derivation=claim.derivation,
         because=(),
         assumptions=claim.assumptions,
@@ -340,13 +341,9 @@ def _spent_budget(plan: Plan) -> Iterator[SpentBudget]:
             currency=charge.currency,
             cost=PublishedCost.of(charge.cost),
             shift=charge.shift,
-            total=_published_cost(total),
+            total=published_cost(total),
             unit=charge.unit,
             apart_from=declared.apart_from(charge.unit) if of_unit else (),
             cases_per_unit=dict(declared.cases_per_unit) if of_unit else {},
             window=charge.window,
         )
-
-
-def _published_cost(cost: Cost | None) -> PublishedCost | None:
-    return None if cost is None else PublishedCost.of(cost)

@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Final
 
 from cloakwork.base.errors import LedgerError, OutputError, VerificationFailed
-from cloakwork.base.files import draft_folder, new_file, require_new
+from cloakwork.base.files import draft_folder, make_file, new_file, require_new
 from cloakwork.base.notebook_html import listing, paragraph, shown, table
 from cloakwork.base.progress import Reporter, heard_by, silent, stop_if_interrupted
 from cloakwork.engines.base import EVENTS_OF_A_PART, part_bounds
@@ -179,12 +179,12 @@ def _write_folder(
         said = () if statement.stamp == "none" else stamp(release.plan, statement)
         digests = write_parts(release.log, draft, chosen, said)
         writing = perf_counter() - begun
-        _write_file(draft / PLAN_FILE, plan_bytes(release.plan))
+        make_file(draft / PLAN_FILE, plan_bytes(release.plan))
         digests[PLAN_FILE] = file_digest(draft / PLAN_FILE)
         if answers := release.measurements:
             measurements_table(answers).write_parquet(draft / MEASUREMENTS_FILE)
             digests[MEASUREMENTS_FILE] = file_digest(draft / MEASUREMENTS_FILE)
-        _write_file(draft / STATEMENT_FILE, seal(statement_payload(statement, digests), key))
+        make_file(draft / STATEMENT_FILE, seal(statement_payload(statement, digests), key))
         reporter("checking what was written")
         verify_written(draft, key)
         reporter("writing the internal report")
@@ -254,13 +254,7 @@ def _write_internal(files: Mapping[str, bytes], folder: Path) -> None:
         return
     folder.mkdir(mode=0o700)
     for name, content in files.items():
-        _write_file(folder / name, content, 0o600)
-
-
-def _write_file(path: Path, content: bytes, mode: int = 0o666) -> None:
-    """Make a new file; ``mode`` is narrowed by the umask."""
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-        file.write(content)
+        make_file(folder / name, content, 0o600)
 
 
 def _sync_to_disk(path: Path) -> None:

@@ -99,6 +99,11 @@ class PublishedCost(Frozen):
         return cls(epsilon=None if cost.epsilon == float("inf") else cost.epsilon, delta=cost.delta)
 
 
+def published_cost(cost: Cost | None) -> PublishedCost | None:
+    """As ``PublishedCost.of``; None where nothing is said."""
+    return None if cost is None else PublishedCost.of(cost)
+
+
 class StatedGuarantee(Described):
     """One guarantee of the release, how it is known and what it rests on."""
 

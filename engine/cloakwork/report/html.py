@@ -86,7 +86,7 @@ def internal_html(
     )
 
 
-def dpia_html(report: InternalReport, others: int | None = None) -> str:
+def dpia_html(report: InternalReport, others: int | None) -> str:
     """The impact assessment in the structure of Article 35(7) GDPR, as a page of its own."""
     warnings = warning_lines(report.plan, others, which="other")
     return page("dpia.html", report=report, warnings=warnings)

@@ -488,11 +488,6 @@ def comparison_lines(entries: "Sequence[Entry]") -> Iterator[str]:
             yield from _block(f"  {label}", lines, indent=_LABEL)
 
 
-def comparison_json(entry: "Entry") -> dict[str, Any]:
-    """One comparison as ``--json`` prints it."""
-    return {"at": entry.at, "dataset": entry.dataset, **entry.fields()}
-
-
 def summary_json(summary: "Summary") -> dict[str, Any]:
     """A dataset's budgets and what concerns its releases."""
     from cloakwork.ledger.records import advisories_of

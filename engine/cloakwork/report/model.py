@@ -42,7 +42,12 @@ from cloakwork.publishing.folder import (
     STATEMENT_FILE,
     read_measurements,
 )
-from cloakwork.publishing.statement import PrivacyStatement, PublishedCost, Statement
+from cloakwork.publishing.statement import (
+    PrivacyStatement,
+    PublishedCost,
+    Statement,
+    published_cost,
+)
 from cloakwork.publishing.verify import Verification, advisories_of_plan, signed_log
 from cloakwork.report.texts import still_possible, warning_lines
 from cloakwork.run.release import Release, tells_measurements
@@ -188,7 +193,7 @@ NOT_EXAMINED: Final = Examination(outcome="not-examined")
 WHEN_WRITTEN: Final = Examination(outcome="when-written")
 
 
-def examined(folder: Path, public_key: Path | None = None) -> Examination:
+def examined(folder: Path, public_key: Path | None) -> Examination:
     """Verify the release in ``folder`` as ``cloakwork verify`` does; what fails is told, not
     raised.
     """
@@ -323,8 +328,8 @@ def _view(ledger: Ledger, plan: Plan, before: tuple[Record, ...], own: Record) -
                 currency=after.currency,
                 before=PublishedCost.of(earlier.spent),
                 release=PublishedCost.of(cost),
-                total=None if after.total is None else PublishedCost.of(after.total),
-                left=None if after.left is None else PublishedCost.of(after.left),
+                total=published_cost(after.total),
+                left=published_cost(after.left),
                 shift=after.shift,
                 window=after.window,
             )

@@ -338,7 +338,7 @@ LONGEST_SETTING: Final = 80
 def detail_lines(
     plan: Plan,
     previewed: "Sequence[StepRecord]",
-    earlier_without_bound: int | None = None,
+    earlier_without_bound: int | None,
     *,
     show_all: bool,
 ) -> Iterator[str]:

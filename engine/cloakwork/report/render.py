@@ -1,13 +1,12 @@
 """Making the report of a release, for insiders or for everybody, and writing it to a file."""
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from cloakwork.base.errors import OutputError, VerificationFailed
-from cloakwork.base.files import new_file, require_new
+from cloakwork.base.files import make_file, new_file, require_new
 from cloakwork.base.quantities import Frozen
 from cloakwork.evaluation.risk_figures import RiskReport
 from cloakwork.ledger.ledger import Ledger
@@ -288,9 +287,5 @@ def write_file(out: Path, content: bytes, *, private: bool) -> None:
     """Write ``content`` to the new file ``out``; ``private``: readable by its owner only. Raises
     OutputError; then there is no file.
     """
-    mode = 0o600 if private else 0o666
     with new_file(out) as draft:
-        # The mode is set as the file is made: no moment in which others can read it.
-        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
+        make_file(draft, content, 0o600 if private else 0o666)

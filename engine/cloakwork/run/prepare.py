@@ -2,20 +2,19 @@
 of its window; and what a run asks of all cases, batch by batch.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
 import numpy as np
 import polars as pl
-from pydantic import JsonValue
 
 from cloakwork.base.arrays import Ints
 from cloakwork.base.errors import Infeasible, MechanismError
 from cloakwork.base.facts import UNIX_EPOCH, Facts, Unit
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
-from cloakwork.base.naming import named, values_of
+from cloakwork.base.naming import named, nulls, values_of
 from cloakwork.engines.base import Engine
 from cloakwork.ledger.case_hashes import fingerprint, hashed_ids, merged_fingerprint
 from cloakwork.ledger.ledger import Ledger, Reservation
@@ -56,11 +55,6 @@ class SourceFigures:
         return summaries.select(
             pl.all().exclude("longest case").sum(), pl.col("longest case").max()
         )
-
-
-def figures_in(table: pl.DataFrame) -> Mapping[str, JsonValue]:
-    """What ``SourceFigures`` counted."""
-    return dict(table.row(0, named=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,7 +353,7 @@ def in_time_order(
     # A log without activities or times is a log all the same.
     missing: dict[str, pl.DataType] = {ACTIVITY: pl.String(), TIMESTAMP: TIME_TYPE}
     events = events.with_columns(
-        pl.Series(name, [None], dtype=kind).new_from_index(0, log.events.height)
+        nulls(log.events.height, kind).alias(name)
         for name, kind in missing.items()
         if name not in events.columns
     ).with_columns(pl.col(ACTIVITY).cast(pl.String))

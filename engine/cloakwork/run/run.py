@@ -36,7 +36,6 @@ from cloakwork.plan.planner import replan
 from cloakwork.run.prepare import (
     SourceFigures,
     case_id_sample,
-    figures_in,
     measured_attributes,
     own_cases,
     prepared_log,
@@ -184,7 +183,7 @@ class Run:
         # From here on an error leaves the cost spent.
         with recording_failure(reservation):
             proved = replace(self, plan=plan)
-            return proved._made(prepared, reservation, entry, figures_in(opened.seen))
+            return proved._made(prepared, reservation, entry, opened.seen.row(0, named=True))
 
     def _made(
         self,

@@ -39,11 +39,6 @@ class Case:
     columns: dict[str, tuple[Value, ...]]
 
 
-def values_in(variant: Sequence[str], column: str) -> int:
-    """How many values a case has in a column: one, or one an event."""
-    return 1 if column.startswith(CASE_PREFIX) else len(variant)
-
-
 def ways_to_ask(asked: Cases, alphabet: Alphabet) -> Iterator[tuple[str, list[Batch]]]:
     """How else the same cases may come: what is said of it, and its batches."""
     cases = cases_apart(asked)
@@ -143,7 +138,7 @@ def decoys_like(cases: Cases) -> list[Case]:
     for row, variant in enumerate(DECOYS):
         columns = {}
         for name, column in cases.columns.items():
-            many = values_in(variant, name)
+            many = 1 if name.startswith(CASE_PREFIX) else len(variant)
             columns[name] = tuple(value(column, row + place) for place in range(many))
         found.append(Case(variant, columns))
     return found

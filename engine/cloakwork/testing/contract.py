@@ -324,7 +324,8 @@ class MechanismContract(MechanismRuns):
         for params in self._that_ask():
             for log in _ASKED_LOGS:
                 for asked in self._asked(params, log):
-                    _assert_none(cases_that_differ(asked))
+                    first = next(cases_that_differ(asked), None)
+                    assert first is None, first
 
     def test_neighbours_are_asked_the_same(self) -> None:
         """Neighbouring logs that get the same answers are asked the same questions, and what is
@@ -434,11 +435,6 @@ class MechanismContract(MechanismRuns):
         with queries_collected() as collected:
             self.run(params, log, reproducible(1))
         return collected
-
-
-def _assert_none(faults: Iterator[str]) -> None:
-    first = next(faults, None)
-    assert first is None, first
 
 
 def _summaries(aggregate: Aggregate, batches: int) -> list[pl.DataFrame]:

@@ -101,7 +101,7 @@ def test_refusals():
     goal = DifferentialPrivacy(kind="differential-privacy", epsilon=1, over=("role",))
     assert isinstance(MECHANISM.offer(goal, FACTS, {}), Refusal)
     nothing_left = offered(norms_share=0.5, structure_share=0.5)
-    assert nothing_left.reason.startswith("options: norms_share and structure_share")
+    assert nothing_left.reason.startswith("norms_share and structure_share")
     for mechanism, options in (
         (MECHANISM, {"norms_share": 0.5, "structure_share": 0.5}),
         (MECHANISM, {"no_such_option": 1}),

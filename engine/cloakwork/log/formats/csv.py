@@ -31,7 +31,6 @@ from cloakwork.log.formats.tables import (
     flat_table,
     require_same_columns,
 )
-from cloakwork.log.formats.xes_write import Attribute, Extension
 from cloakwork.log.limits import Limits, refuse_columns
 
 _WRITTEN: Final = "%Y-%m-%dT%H:%M:%S%.6f+00:00"
@@ -287,14 +286,9 @@ def field_texts(values: pl.Series) -> pl.Series:
     return values.cast(pl.String)
 
 
-def write_csv(
-    log: EventLog,
-    path: Path,
-    annotations: tuple[Attribute, ...] = (),
-    extensions: tuple[Extension, ...] = (),
-) -> None:
+def write_csv(log: EventLog, path: Path) -> None:
     """Write ``log`` as CSV (RFC 4180), packed by gzip when ``path`` ends in ``.gz``; times in UTC
-    with their offset. There is no place for ``annotations``. ``OSError`` when it cannot be written.
+    with their offset. ``OSError`` when it cannot be written.
     """
     table = flat_table(log, path)
     typed = [name for name, kind in table.schema.items() if kind != pl.String]

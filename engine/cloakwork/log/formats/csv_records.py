@@ -107,15 +107,6 @@ def line_at(data: bytes, place: int) -> int:
     return data.count(b"\n", 0, place) + 1
 
 
-def find_records(data: bytes, separator: str) -> Records:
-    """The records of ``data``, which starts without a byte-order mark. ``CsvFault`` where it breaks
-    the grammar.
-    """
-    if b'"' in data and not _quotes_are_plain(data, separator):
-        data = _with_quotes_doubled(data, separator)
-    return _scan_records(data, separator)
-
-
 def split_fields(record: bytes, separator: str) -> list[bytes]:
     """The fields of one record of ``Records.data``, without their quotes."""
     found: list[bytes] = []
@@ -199,8 +190,13 @@ def _with_quotes_doubled(data: bytes, separator: str) -> bytes:
     return b"".join((*pieces, data[written:]))
 
 
-def _scan_records(data: bytes, separator: str) -> Records:
-    """The records of a file in which counting quotes tells what is quoted."""
+def find_records(data: bytes, separator: str) -> Records:
+    """The records of ``data``, which starts without a byte-order mark. ``CsvFault`` where it breaks
+    the grammar.
+    """
+    # So that counting quotes tells what is quoted.
+    if b'"' in data and not _quotes_are_plain(data, separator):
+        data = _with_quotes_doubled(data, separator)
     raw = np.frombuffer(data, np.uint8)
     splits = np.flatnonzero(raw == ord(separator))
     ends = np.flatnonzero(raw == _LF)

@@ -68,6 +68,8 @@ def examine_input(path: str | Path, stated: InputOptions = NOTHING_STATED) -> De
 
 
 def _examined(file: Path, stated: InputOptions) -> DetectedInput:
+    from cloakwork.log.formats.ocel import chosen_type, object_types
+
     limits = current_limits()
     match stated.format or format_of(file):
         case "csv":
@@ -75,7 +77,12 @@ def _examined(file: Path, stated: InputOptions) -> DetectedInput:
         case "excel":
             return _examined_workbook(file, limits, stated)
         case "ocel-json" | "ocel-sqlite":
-            return _examined_objects(file, stated)
+            # One question: which type becomes the case.
+            if stated.object_type is None:
+                types = object_types(file)
+                chosen = chosen_type(file, types, types[0] if len(types) == 1 else None)
+                stated = stated.model_copy(update={"object_type": chosen})
+            return DetectedInput(stated)
         case "parquet":
             try:
                 with any_zone():
@@ -219,14 +226,3 @@ def _examined_workbook(
         limits,
     )
     return _examined_table(header, table, stated, {}, [])
-
-
-def _examined_objects(path: Path, stated: InputOptions) -> DetectedInput:
-    """An object-centric log has one question: which type becomes the case."""
-    from cloakwork.log.formats.ocel import chosen_type, object_types
-
-    if stated.object_type is not None:
-        return DetectedInput(stated)
-    types = object_types(path)
-    chosen = chosen_type(path, types, types[0] if len(types) == 1 else None)
-    return DetectedInput(stated.model_copy(update={"object_type": chosen}))

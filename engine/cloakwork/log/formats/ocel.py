@@ -397,31 +397,6 @@ _KIND_WORDS: Final[dict[Kind, str]] = {
 }
 
 
-def _ocel_rows(
-    read: Callable[[Path, Limits], ObjectLog],
-    files: Sequence[Path],
-    request: ReadRequest,
-) -> TableSource:
-    """The rows of an object-centric log, flattened. ``LogError`` where the options name no object
-    type of the file, or it is no such log.
-    """
-    (path,) = files
-    found = read(path, request.bounds)
-    chosen = chosen_type(path, tuple(found.object_types), request.written.object_type)
-    return _flattened(path, found, chosen, request)
-
-
-READ: Final = {"ocel-json": from_json, "ocel-sqlite": from_sqlite}
-READERS: Final = {
-    name: Reader(
-        partial(_ocel_rows, read),
-        ("object_type", "time_zone"),
-        of_several=False,
-    )
-    for name, read in READ.items()
-}
-
-
 def object_types(path: Path) -> tuple[str, ...]:
     """The types of objects that an object-centric log declares; errors as of ``read_log``."""
     return tuple(READ[format_of(path)](path, current_limits()).object_types)
@@ -446,12 +421,17 @@ def chosen_type(
     raise UnsaidInput(path, said, hint=hint, option="object_type", choices=types)
 
 
-def _flattened(
-    path: Path,
-    found: ObjectLog,
-    chosen: str,
+def _ocel_rows(
+    read: Callable[[Path, Limits], ObjectLog],
+    files: Sequence[Path],
     request: ReadRequest,
 ) -> TableSource:
+    """The rows of an object-centric log, flattened. ``LogError`` where the options name no object
+    type of the file, or it is no such log.
+    """
+    (path,) = files
+    found = read(path, request.bounds)
+    chosen = chosen_type(path, tuple(found.object_types), request.written.object_type)
     events, objects, relations = map(found.table, ("events", "objects", "relations"))
     for table, column in ((events, "event"), (objects, "object")):
         again = table.filter(values_of(table, column).is_duplicated())
@@ -612,3 +592,14 @@ def _typed(
             hint="correct it, or export the log again",
         )
     return values
+
+
+READ: Final = {"ocel-json": from_json, "ocel-sqlite": from_sqlite}
+READERS: Final = {
+    name: Reader(
+        partial(_ocel_rows, read),
+        ("object_type", "time_zone"),
+        of_several=False,
+    )
+    for name, read in READ.items()
+}

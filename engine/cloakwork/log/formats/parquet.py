@@ -33,7 +33,7 @@ from cloakwork.log.formats.tables import (
     flat_table,
     require_same_columns,
 )
-from cloakwork.log.formats.xes_write import Attribute, Extension, utc_text
+from cloakwork.log.formats.xes_write import Attribute, utc_text
 from cloakwork.log.limits import RATIO_FROM, Limits, raising, refuse_columns
 
 LEAST_ROWS: Final = 4096
@@ -168,7 +168,6 @@ def write_parquet(
     log: EventLog,
     path: Path,
     annotations: tuple[Attribute, ...] = (),
-    extensions: tuple[Extension, ...] = (),
 ) -> None:
     """Write ``log`` as Parquet with ``annotations`` in its footer, as pairs of path and text.
     ``OSError`` when it cannot be written.

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final, TypedDict, Unpack
 from urllib.parse import urlsplit
@@ -30,12 +31,6 @@ READERS: Final[dict[InputFormat, Reader]] = {
     "excel": excel.READER,
     "ocel-json": ocel.READERS["ocel-json"],
     "ocel-sqlite": ocel.READERS["ocel-sqlite"],
-}
-Writer = Callable[[EventLog, Path, tuple[Attribute, ...], tuple[Extension, ...]], None]
-WRITERS: Final[dict[Format, Writer]] = {
-    "xes": write_xes,
-    "csv": write_csv,
-    "parquet": write_parquet,
 }
 _ANYTHING: Final = ReadRequest()
 
@@ -158,7 +153,8 @@ def asked_of(
             hint = f"remove {name}, or say under spec.input which format the log has"
             raise LogError(path, said, hint=hint)
     # Only tables have columns to name; what the options say of them goes first.
-    if request.case_id != CASE_ID and reader.is_tabular and CASE_ID not in options.columns:
+    is_named = "columns" not in reader.options or CASE_ID in options.columns
+    if request.case_id != CASE_ID and not is_named:
         options = _with_columns(path, options, {CASE_ID: request.case_id})
     return form, replace(
         request,
@@ -195,8 +191,13 @@ def write_log(
     bytes. Raises ``OutputError`` when it cannot be written.
     """
     file = Path(path)
+    writers: Mapping[Format, Callable[[EventLog, Path], None]] = {
+        "xes": partial(write_xes, annotations=annotations, extensions=extensions),
+        "csv": write_csv,
+        "parquet": partial(write_parquet, annotations=annotations),
+    }
     try:
-        WRITERS[format](log, file, annotations, extensions)
+        writers[format](log, file)
     except OSError as error:
         raise OutputError(
             f"{file}: cannot be written ({error.strerror or error}); check the path and the disk"

@@ -20,7 +20,7 @@ from typing import Final, Literal, TypeVar
 import polars as pl
 
 from cloakwork.base.errors import LogError
-from cloakwork.base.naming import values_of
+from cloakwork.base.naming import nulls, values_of
 from cloakwork.base.progress import counted
 from cloakwork.base.text import shown
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
@@ -33,7 +33,6 @@ from cloakwork.log.formats.kinds import (
     joined_declared,
     joined_kinds,
 )
-from cloakwork.log.formats.row_source import nulls
 from cloakwork.log.formats.source import format_by_suffix
 from cloakwork.log.formats.tables import is_exact, may_not_fit, to_simple_type
 from cloakwork.log.formats.xes_write import expressible_text
@@ -321,7 +320,7 @@ def _of_kind(
     kind: Kind,
 ) -> pl.Series:
     if name not in table.columns:
-        return nulls(TYPES[kind], table.height)
+        return nulls(table.height, TYPES[kind])
     values = values_of(table, name)
     if kind == "empty" or values.dtype == TYPES[kind]:
         return values

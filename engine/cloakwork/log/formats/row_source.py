@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from cloakwork.base.arrays import Ints
-from cloakwork.base.naming import ACTIVITY, CASE_ID, TIMESTAMP, named
+from cloakwork.base.naming import ACTIVITY, CASE_ID, TIMESTAMP, named, nulls
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats.kinds import TYPES, Kind, read_kind
 from cloakwork.log.formats.options import InputOptions
@@ -140,7 +140,7 @@ class StoredColumn:
         """
         values = stored.get(self.number)
         if values is None:
-            values = nulls(self.dtype, height)
+            values = nulls(height, self.dtype)
         is_settled = self.kind is None or values.dtype == self.dtype
         if is_settled and not self.has_texts:
             return values, None
@@ -233,11 +233,6 @@ class Reader:
     options: tuple[str, ...] = ()
     of_several: bool = True
 
-    @property
-    def is_tabular(self) -> bool:
-        """Whether its columns can be named."""
-        return "columns" in self.options
-
 
 def collected(source: RowSource) -> EventLog:
     """The whole log, in memory. Errors as of ``read_log``."""
@@ -290,11 +285,6 @@ def in_row_order(rows: Columns) -> Columns:
     return {name: values.gather(order) for name, values in rows.items()}
 
 
-def nulls(kind: pl.DataType, height: int) -> pl.Series:
-    """A column without values."""
-    return pl.Series([None], dtype=kind).new_from_index(0, height)
-
-
 def _joined_column(
     tables: Sequence[Columns],
     name: str,
@@ -313,7 +303,7 @@ def _joined_column(
         types = {pl.String()}
     dtype = types.pop() if types else held[0].dtype
     # One column of nulls serves all tables without values: a slice takes no memory of its own.
-    no_values = nulls(dtype, max(heights))
+    no_values = nulls(max(heights), dtype)
     pieces = [
         no_values.slice(0, height) if values is None or values.dtype != dtype else values
         for values, height in zip(given, heights, strict=True)

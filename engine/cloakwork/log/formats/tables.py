@@ -14,7 +14,7 @@ import polars as pl
 
 from cloakwork.base.arrays import Ints
 from cloakwork.base.errors import LogError, OutputError
-from cloakwork.base.naming import named, values_of
+from cloakwork.base.naming import named, nulls, values_of
 from cloakwork.base.text import shown
 from cloakwork.log.eventlog import (
     ACTIVITY,
@@ -38,7 +38,6 @@ from cloakwork.log.formats.row_source import (
     ReadRequest,
     StoredColumn,
     in_row_order,
-    nulls,
     text_columns,
 )
 from cloakwork.log.formats.source import too_long
@@ -171,7 +170,7 @@ class TableEvidence:
                 stored[column.number + TEXT] = text
             elif column.kind is not None and name.startswith(CASE_PREFIX):
                 # ``TableAssembler.surveyed`` names it, so that each chunk must have it.
-                stored[column.number + TEXT] = nulls(pl.Null(), frame.height)
+                stored[column.number + TEXT] = nulls(frame.height, pl.Null())
         self._notes_on_dropped(table.path)
         first_row = self.rows
         self.rows += frame.height
@@ -420,9 +419,9 @@ class TableAssembler:
         # Times and activities that no column of the file holds.
         names = {column.name for column in self.columns}
         if TIMESTAMP not in names:
-            frame[TIMESTAMP] = nulls(TIME_TYPE, height)
+            frame[TIMESTAMP] = nulls(height, TIME_TYPE)
         if ACTIVITY not in names:
-            frame[ACTIVITY] = nulls(pl.String(), height)
+            frame[ACTIVITY] = nulls(height)
         numbers = rows[ROW].to_numpy().astype(np.int64)
         return FlatTable(pl.DataFrame(frame), numbers, texts, 0), frozenset(exact)
 

@@ -182,7 +182,7 @@ def unreadable_time(
     texts: pl.Series,
     row: int,
     written: WrittenTimes,
-    first_row: int = 0,
+    first_row: int,
 ) -> LogError:
     """The refusal of the text at ``row`` (from 0) of a column of times, of which ``texts`` are a
     stretch from ``first_row`` on.

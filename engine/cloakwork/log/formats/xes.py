@@ -18,6 +18,7 @@ from cloakwork.base.naming import (
     TIME_TYPE,
     TIMESTAMP,
     named,
+    nulls,
     values_of,
 )
 from cloakwork.log.eventlog import EventLog, time_order
@@ -34,7 +35,6 @@ from cloakwork.log.formats.row_source import (
     StoredColumn,
     columns_of,
     in_row_order,
-    nulls,
 )
 from cloakwork.log.formats.source import LogStream
 from cloakwork.log.formats.xes_fast import Declined, fast_chunks
@@ -239,7 +239,7 @@ class XesAssembler:
         found: Columns = {}
         for name, kind in _STANDARD.items():
             if name.startswith(CASE_PREFIX) == bool(scope):
-                found[name] = nulls(kind, height)
+                found[name] = nulls(height, kind)
         for column in self.columns:
             if column.name.startswith(CASE_PREFIX) == bool(scope):
                 found[column.name], text = column.read(stored, height)

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from cloakwork.base.arrays import Bools, Ints, owners_of
-from cloakwork.base.naming import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, values_of
+from cloakwork.base.naming import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, nulls, values_of
 from cloakwork.base.text import shown
 from cloakwork.log.formats.kinds import Kind, joined_declared, read_kind, round_trips
 from cloakwork.log.formats.row_source import (
@@ -22,7 +22,6 @@ from cloakwork.log.formats.row_source import (
     TEXT,
     RawChunk,
     ReadRequest,
-    nulls,
 )
 from cloakwork.log.formats.tables import NO_ACTIVITY, NO_TIME, NO_ZONE, OVERSIZED, counted_notes
 
@@ -481,7 +480,7 @@ def chain_of(
     """``values`` at ``rows`` (ascending, none twice) as a chain of pieces: each value, and the
     nulls between two of them.
     """
-    no_values = nulls(values.dtype, height)
+    no_values = nulls(height, values.dtype)
     # How many rows without a value come before the first, between two, and after the last.
     empty_rows = np.diff(rows, prepend=-1, append=height) - 1
     pieces = [no_values.slice(0, int(empty_rows[0]))]

@@ -105,7 +105,7 @@ class Bins:
         cls,
         low: float,
         high: float,
-        fineness: int = 0,
+        fineness: int,
     ) -> "Bins":
         """The same for whole numbers, of which each bin holds one at least."""
         if high - low < MOST_BINS[fineness]:

@@ -71,6 +71,7 @@ from cloakwork.mechanisms.base import (
     Proof,
     Refusal,
     Theorem,
+    option_fault,
 )
 from cloakwork.mechanisms.steps import ColumnValues, Enrichment, EnrichStep, Listed, Numbers, Times
 
@@ -425,13 +426,9 @@ class AttributesHistogram(MeetsNoGoal[AttributesHistogramParams]):
         found.
         """
         try:
-            chosen = self.Options.model_validate(dict(options))
+            chosen = self.Options.model_validate(options)
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(step) for step in first["loc"]) or "options"
-            return Refusal(
-                "misconfigured", f"{where}: {first['msg'].removeprefix('Value error, ')}"
-            )
+            return Refusal("misconfigured", option_fault(error))
         if not part.columns or {CONTROL_FLOW, TIMESTAMPS, METADATA} & set(part.columns):
             return Refusal("never", "it serves attributes alone")
         if facts.unit.attribute in part.columns:

@@ -2,7 +2,6 @@
 Laplace noise inside declared bounds.
 """
 
-from collections.abc import Mapping
 from fractions import Fraction
 from typing import Annotated, ClassVar, Final, Literal
 
@@ -15,7 +14,7 @@ from cloakwork.base.naming import CASE_PREFIX
 from cloakwork.base.quantities import IF_SAID, Frozen
 from cloakwork.guarantees import Guarantee, LocalDP
 from cloakwork.kernel.local import BoundedNoise, LocalNoise, Randomisation, Response
-from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal, Theorem
+from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Options, Proof, Refusal, Theorem
 from cloakwork.mechanisms.steps import NoiseOnValuesStep, PublicValues
 
 STEPS: Final = 100_000
@@ -112,7 +111,7 @@ def values_of_a_case(names: list[str], longest_case: int | None) -> int:
 def local_params(
     goal: Guarantee,
     facts: Facts,
-    options: Mapping[str, JsonValue],
+    options: Options,
     draws_from: PublicFact,
 ) -> LocalParams | Refusal:
     """Parameters that meet ``goal``, a local one over attributes alone, or why there are none.
@@ -182,7 +181,7 @@ class RandomisesValues(Mechanism[LocalParams]):
         self,
         goal: Guarantee,
         facts: Facts,
-        options: Mapping[str, JsonValue],
+        options: Options,
     ) -> Offer[LocalParams] | Refusal:
         """Attributes of which ``draws_from`` is declared."""
         found = local_params(goal, facts, options, self.draws_from)

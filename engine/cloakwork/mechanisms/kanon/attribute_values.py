@@ -31,9 +31,9 @@ from cloakwork.base.naming import (
     values_of,
 )
 from cloakwork.base.quantities import Duration, Frozen
-from cloakwork.log.eventlog import EventLog
+from cloakwork.log.eventlog import EventLog, as_lists
 from cloakwork.log.variants import Variants, variants_of
-from cloakwork.mechanisms.aggregates import INDEX, VARIANT, as_lists, places_of
+from cloakwork.mechanisms.aggregates import INDEX, VARIANT, places_of
 from cloakwork.mechanisms.kanon.value_exchange import Groups
 from cloakwork.noise import Noise
 

@@ -19,8 +19,8 @@ from cloakwork.base.quantities import MOST_ROWS, Frozen
 from cloakwork.base.text import listed, quoted
 from cloakwork.guarantees import Guarantee, KAnonymity
 from cloakwork.guarantees.employees import performers
-from cloakwork.log.eventlog import EventLog
-from cloakwork.mechanisms.aggregates import CASES, INDEX, VARIANT, as_lists
+from cloakwork.log.eventlog import EventLog, as_lists
+from cloakwork.mechanisms.aggregates import CASES, INDEX, VARIANT
 from cloakwork.mechanisms.base import (
     Gives,
     Mechanism,
@@ -161,9 +161,10 @@ class Employees(Mechanism[EmployeesParams]):
         if goal.over != (CONTROL_FLOW,):
             return Refusal("never", f"who performed events is counted over {CONTROL_FLOW} alone")
         stated = {"k": goal.k, "attribute": goal.employees}
-        if set_by_goal := sorted(set(options) & set(stated)):
-            named = ", ".join(set_by_goal)
-            return Refusal("misconfigured", f"{named} comes from the guarantee; it is no option")
+        if set_by_goal := ", ".join(sorted(set(options) & set(stated))):
+            return Refusal(
+                "misconfigured", f"{set_by_goal} comes from the guarantee; it is no option"
+            )
         try:
             params = EmployeesParams.model_validate({"least_cases": goal.k, **options, **stated})
         except ValidationError as error:

@@ -26,6 +26,7 @@ from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.base.quantities import MOST_ROWS, Frozen
 from cloakwork.base.text import first_fault
 from cloakwork.guarantees import Guarantee, KAnonymity
+from cloakwork.guarantees.classes import class_in_short
 from cloakwork.log.sequences import Metric
 from cloakwork.mechanisms.aggregates import VariantCounts
 from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Options, Proof, Refusal, option_fault
@@ -217,11 +218,9 @@ class Anonymiser(Mechanism[P], Generic[P]):
             return Refusal(
                 "never", "it changes the control flow, which the guarantee does not cover"
             )
-        set_by_goal = sorted(set(options) & set(_SET_BY_GOAL))
-        if set_by_goal:
+        if set_by_goal := ", ".join(sorted(set(options) & set(_SET_BY_GOAL))):
             return Refusal(
-                "misconfigured",
-                f"{', '.join(set_by_goal)} comes from the guarantee; it is no option",
+                "misconfigured", f"{set_by_goal} comes from the guarantee; it is no option"
             )
         # Cases alike in all that is beside the control flow are alike in every beginning.
         scope = goal.scope if goal.over == (CONTROL_FLOW,) else "variants"
@@ -242,9 +241,7 @@ class Anonymiser(Mechanism[P], Generic[P]):
             elif kind == "too_short":
                 reason = f"option {name}: the policy's lists of mechanisms allow none of it"
             return Refusal("misconfigured", reason)
-        shared = "activity sequence"
-        if params.scope == "prefixes":
-            shared = "beginning of an activity sequence"
+        shared = class_in_short(params.scope)
         sharers = "of them" if unit is None else f"different values of '{unit}'"
         return Offer(
             params,

@@ -17,16 +17,15 @@ from cloakwork.base.arrays import Ints, offsets_of
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
-from cloakwork.base.naming import CASE_PREFIX, named, values_of
+from cloakwork.base.naming import CASE_PREFIX, named, nulls, values_of
 from cloakwork.base.quantities import Frozen, Number
-from cloakwork.log.eventlog import EventLog
+from cloakwork.log.eventlog import EventLog, as_lists
 from cloakwork.log.variants import variants_of
 from cloakwork.mechanisms.aggregates import (
     CASES,
     UNIT,
     VARIANT,
     VariantCounts,
-    as_lists,
     case_texts,
 )
 from cloakwork.mechanisms.base import (
@@ -106,12 +105,12 @@ class QuasiIdentifier(Frozen):
             return groups_at(values, self.hierarchy or {}, self.group_depths[coarser_level])
         if coarser_level < len(self.interval_edges):
             return intervals(values, self.interval_edges[coarser_level])
-        return _all_missing(values)
+        return nulls(len(values)).alias(values.name)
 
     def at_levels(self, values: pl.Series, levels: Ints) -> pl.Series:
         """Each value at its own level (int64, shape (values,)), as text."""
         level_of_value = pl.Series("level", levels)
-        raised = _all_missing(values)
+        raised = nulls(len(values))
         for level in range(self.levels):
             at_this_level = self.at_level(values, level).cast(pl.String)
             raised = at_this_level.zip_with(level_of_value == level, raised)
@@ -129,11 +128,6 @@ class QuasiIdentifier(Frozen):
         rows = values.to_frame("value").with_row_index("row")
         first_alike = pl.col("row").min().over("value").cast(pl.Int64)
         return rows.select(first_alike).to_series().to_numpy()
-
-
-def _all_missing(values: pl.Series) -> pl.Series:
-    """As many nulls as there are values: String."""
-    return pl.Series(values.name, [None], dtype=pl.String).new_from_index(0, len(values))
 
 
 class GeneraliseParams(Frozen):

@@ -302,7 +302,7 @@ def improve_by_neighbourhoods(
     best: Assignment,
     certificate: CertifiedBound,
     deadline: Deadline,
-    on_improvement: Callable[[int], None] = lambda distance: None,
+    on_improvement: Callable[[int], None],
 ) -> Assignment:
     """An answer that is cheaper than ``best``, if one is found before ``deadline`` is over; never a
     more expensive one.

@@ -176,7 +176,10 @@ class _OptimalSearch:
         self.bound = self.integer_bound = 0
         self.columns = 0
         self.is_exhausted = False
-        self.best = self._first_answer()
+        # A first answer, by merging.
+        seconds = _SHARE_FOR_FIRST_ANSWER * params.seconds
+        share = deadline.share(_SHARE_FOR_FIRST_ANSWER)
+        self.best = search_in_blocks(problem, seconds, share).assignment
         self.cost = edit_cost(problem, self.best)
         self.move_costs = MoveCosts.of(problem, Optimal.name)
         try:
@@ -185,12 +188,6 @@ class _OptimalSearch:
             greedy = self.best.target
         self._climb_from(greedy)
         self._report_progress()
-
-    def _first_answer(self) -> Assignment:
-        """An answer by merging."""
-        seconds = _SHARE_FOR_FIRST_ANSWER * self.params.seconds
-        share = self.deadline.share(_SHARE_FOR_FIRST_ANSWER)
-        return search_in_blocks(self.problem, seconds, share).assignment
 
     def run(self) -> Solution:
         """Bound, merge, search nearby, solve what is promising, then what is left: the best answer,

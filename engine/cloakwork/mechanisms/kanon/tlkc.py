@@ -20,8 +20,8 @@ from cloakwork.base.naming import CASE_PREFIX, named, values_of
 from cloakwork.base.progress import Pace
 from cloakwork.base.quantities import Duration, Frozen, Number
 from cloakwork.guarantees import Background, ConfidenceBound, Guarantee
-from cloakwork.log.eventlog import ACTIVITY, TIME_TYPE, TIMESTAMP, EventLog
-from cloakwork.mechanisms.aggregates import CASES, UNIT, VARIANT, as_lists, case_texts
+from cloakwork.log.eventlog import ACTIVITY, TIME_TYPE, TIMESTAMP, EventLog, as_lists
+from cloakwork.mechanisms.aggregates import CASES, UNIT, VARIANT, case_texts
 from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Options, Proof, Refusal, Theorem
 from cloakwork.mechanisms.kanon.background_knowledge import (
     KnownSequences,

@@ -495,14 +495,10 @@ class GivesTimes(MeetsNoGoal[P], Generic[P]):
     )
     proof: ClassVar[Proof] = "proved"
 
+    @staticmethod
     @abstractmethod
-    def params_at(
-        self,
-        part: PartOfGoal,
-        facts: Facts,
-        options: Options,
-    ) -> P | Refusal:
-        """The least noise for ``part``."""
+    def params_at(part: PartOfGoal, facts: Facts, options: Options) -> Any:
+        """The least noise for ``part``: parameters, or a Refusal."""
 
     @abstractmethod
     def why(self, params: P) -> str:
@@ -629,15 +625,7 @@ class TimestampHistogram(GivesTimes[HistogramParams]):
         "by mu squared",
     )
     Params = HistogramParams
-
-    def params_at(
-        self,
-        part: PartOfGoal,
-        facts: Facts,
-        options: Options,
-    ) -> HistogramParams | Refusal:
-        """With the tables' shares."""
-        return offered_params(part, facts, options)
+    params_at = staticmethod(offered_params)
 
     def why(self, params: HistogramParams) -> str:
         """And which share of its budget (of mu squared) undeclared facts take."""

@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Annotated, ClassVar, Final, Literal
 
-from pydantic import AwareDatetime, Field, JsonValue, model_validator
+from pydantic import AwareDatetime, Field, model_validator
 
 from cloakwork.base.costs import Composed, DiscreteLaplace, PrivacyEvent, Repeated
 from cloakwork.base.exact import LARGEST_SCALE, drawn_scale
@@ -24,7 +24,7 @@ from cloakwork.kernel.perturb import (
     Perturbation,
     WholeCases,
 )
-from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal, Theorem
+from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Options, Proof, Refusal, Theorem
 from cloakwork.mechanisms.steps import Completion, NoiseOnTimesStep, NoisySample
 from cloakwork.mechanisms.timestamps.completion import READABLE, Bounds, UsualValues, times_of
 
@@ -121,7 +121,7 @@ class LaplaceParams(Frozen):
 def offer_event_scope(
     goal: MetricPrivacy,
     facts: Facts,
-    options: Mapping[str, JsonValue],
+    options: Options,
 ) -> Offer[LaplaceParams] | Refusal:
     """The least noise that gives metric privacy of each raw time at the goal's epsilon."""
     if unknown := sorted(set(options) - {NOISED}):
@@ -159,7 +159,7 @@ def offer_event_scope(
 def offer_case_scope(
     goal: DifferentialPrivacy,
     facts: Facts,
-    options: Mapping[str, JsonValue],
+    options: Options,
 ) -> Offer[LaplaceParams] | Refusal:
     """The least noise that gives bounded differential privacy of all times of a unit, its epsilon
     shared between starts and gaps.
@@ -308,7 +308,7 @@ class TimestampLaplace(Mechanism[LaplaceParams]):
         self,
         goal: Guarantee,
         facts: Facts,
-        options: Mapping[str, JsonValue],
+        options: Options,
     ) -> Offer[LaplaceParams] | Refusal:
         """Meet metric privacy (scope event) or bounded differential privacy (scope case) of the
         timestamps.

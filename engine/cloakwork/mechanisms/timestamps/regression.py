@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Final
 
 import numpy as np
-from pydantic import Field, JsonValue
+from pydantic import Field
 from scipy.optimize import minimize
 
 from cloakwork.base.arrays import Floats, Ints, place_in_run, shares_in_rows
@@ -158,7 +158,7 @@ class RegressionParams(TimesParams):
 def offered_regression(
     part: PartOfGoal,
     facts: Facts,
-    options: Mapping[str, JsonValue],
+    options: Options,
 ) -> RegressionParams | Refusal:
     """The least noise for ``part``."""
     tables = offered_params(part, facts, options, REGRESSION_SHARES)
@@ -890,15 +890,7 @@ class TimestampRegression(GivesTimes[RegressionParams]):
         "gradients; Dong, Roth, Su 2022, for adaptive composition by mu squared",
     )
     Params = RegressionParams
-
-    def params_at(
-        self,
-        part: PartOfGoal,
-        facts: Facts,
-        options: Options,
-    ) -> RegressionParams | Refusal:
-        """With the tables' shares, and those of both regressions."""
-        return offered_regression(part, facts, options)
+    params_at = staticmethod(offered_regression)
 
     def offer_part(
         self,

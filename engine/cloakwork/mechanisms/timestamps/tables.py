@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Annotated, Final, Literal
 
 import numpy as np
-from pydantic import BaseModel, Field, JsonValue, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from cloakwork.base.arrays import Floats, Ints, begins_of
 from cloakwork.base.costs import Composed, PrivacyEvent, gaussian_moves
@@ -22,7 +22,7 @@ from cloakwork.base.exact import drawn_sigma
 from cloakwork.base.facts import UNIX_EPOCH, Facts, Window
 from cloakwork.base.quantities import IF_SAID, Duration, Frozen, Number
 from cloakwork.kernel import Cases, Clip, Entries, Gaussian, Query
-from cloakwork.mechanisms.base import PartOfGoal, Refusal, option_fault
+from cloakwork.mechanisms.base import Options, PartOfGoal, Refusal, option_fault
 from cloakwork.mechanisms.timestamps.bins import DAY, Clock, LogBins
 
 UNIT_NORM: Final = 2**14
@@ -154,7 +154,7 @@ def event_of(
 def offered_params(
     part: PartOfGoal,
     facts: Facts,
-    options: Mapping[str, JsonValue],
+    options: Options,
     defaults: Mapping[TableName, float] = SHARES,
 ) -> HistogramParams | Refusal:
     """The least noise for ``part``, shared out as ``defaults`` and ``options`` say."""

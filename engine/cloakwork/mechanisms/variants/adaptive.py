@@ -25,7 +25,7 @@ from cloakwork.base.naming import LAYERS_TABLE
 from cloakwork.base.quantities import IF_SAID, Frozen, Number
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import CustomQuery, Kernel, Laplace
-from cloakwork.mechanisms.base import Offer, Refusal, Theorem
+from cloakwork.mechanisms.base import Offer, Options, Refusal, Theorem
 from cloakwork.mechanisms.steps import Measurement
 from cloakwork.mechanisms.variants.accuracy import DEFAULT_CASES, Simulated
 from cloakwork.mechanisms.variants.chain import MOST_CASES
@@ -160,7 +160,7 @@ class VariantAdaptive(VariantRelease[AdaptiveParams]):
         self,
         goal: DifferentialPrivacy,
         facts: Facts,
-        options: Mapping[str, JsonValue],
+        options: Options,
     ) -> Offer[AdaptiveParams] | Refusal:
         """A share for measuring, and both mechanisms with all that it leaves."""
         from cloakwork.accounting.calibrate import laplace_scale

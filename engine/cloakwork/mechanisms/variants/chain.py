@@ -142,16 +142,16 @@ class MarkovChain:
         mass = np.array([rows[context] for context in contexts], np.float64)
         has_none = mass.sum(axis=1) <= 0
         mass[has_none, -1] = 1.0
-        sharpened = _shares_of(mass) ** sharpness
+        sharpened = shares_in_rows(mass) ** sharpness
         latest = np.array([context[-1] for context in contexts], np.int64)
         labels = mass.shape[1] - 1
-        return cls(_shares_of(sharpened), _contexts_after_labels(contexts, labels), latest)
+        return cls(shares_in_rows(sharpened), _contexts_after_labels(contexts, labels), latest)
 
     def weighted(self, factors: Table) -> "MarkovChain":
         """The same chain with every step taken more or less often, by the ``factors`` (above 0) of
         its last two labels: the layout of ``Table``.
         """
-        shares = _shares_of(self.shares * factors[self.latest])
+        shares = shares_in_rows(self.shares * factors[self.latest])
         return MarkovChain(shares, self.next_context, self.latest)
 
     def _steps(self) -> tuple[Ints, Floats, Ints]:
@@ -182,12 +182,6 @@ class MarkovChain:
             later = np.bincount(context, share * found[more - 1][after], len(self.shares))
             found[more] = self.shares[:, -1] + later
         return found
-
-
-def _shares_of(mass: Floats) -> Floats:
-    """Rows of masses, none of them empty, made to add up to 1."""
-    found: Floats = shares_in_rows(mass)
-    return found
 
 
 def _contexts_after_labels(contexts: Sequence[Context], labels: int) -> Ints:

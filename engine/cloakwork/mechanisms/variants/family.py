@@ -4,11 +4,10 @@ lineage, new cases.
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
 from functools import partial
 from typing import ClassVar, Generic, TypeVar
 
-from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from cloakwork.base.costs import PrivacyEvent
 from cloakwork.base.facts import Facts
@@ -53,7 +52,7 @@ class VariantRelease(Mechanism[P], Generic[P]):
         self,
         goal: Guarantee,
         facts: Facts,
-        options: Mapping[str, JsonValue],
+        options: Options,
     ) -> Offer[P] | Refusal:
         """Accept differential privacy over the control flow alone, for whole units."""
         # Goals that the mechanism never meets first, then what a policy could still change.
@@ -81,7 +80,7 @@ class VariantRelease(Mechanism[P], Generic[P]):
         self,
         goal: DifferentialPrivacy,
         facts: Facts,
-        options: Mapping[str, JsonValue],
+        options: Options,
     ) -> Offer[P] | Refusal:
         """Parameters whose cost is at most the goal's (epsilon, delta), or why there are none.
 

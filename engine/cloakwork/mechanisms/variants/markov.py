@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import Annotated, ClassVar, Final
 
 import numpy as np
-from pydantic import BaseModel, Field, JsonValue
+from pydantic import BaseModel, Field
 
 from cloakwork.accounting.leaf_events import leaves_of
 from cloakwork.base.arrays import Floats, Ints, owners_of
@@ -371,13 +371,6 @@ def selection_deltas(delta: float, selections: int) -> tuple[float, ...]:
     return spent * (1 - LABELS_SHARE), spent * LABELS_SHARE
 
 
-def all_sigmas(params: MarkovParams) -> tuple[float, ...]:
-    """Of the six tables and, where activities are selected, of their counts."""
-    if params.selection is None:
-        return params.sigmas
-    return (*params.sigmas, params.selection.sigma)
-
-
 def least_tau(
     sigma: float,
     delta: float,
@@ -552,7 +545,7 @@ class VariantMarkov(VariantRelease[MarkovParams]):
         self,
         goal: DifferentialPrivacy,
         facts: Facts,
-        options: Mapping[str, JsonValue],
+        options: Options,
     ) -> Offer[MarkovParams] | Refusal:
         """The least noise, shared out as ``SHARES`` says."""
         chosen = MarkovOptions.model_validate(options)
@@ -599,18 +592,19 @@ class VariantMarkov(VariantRelease[MarkovParams]):
         threshold.
         """
         m = params.max_cases
-        deltas = [selection_delta(params.sigmas[0], params.tau, m)]
+        sigmas: tuple[float, ...] = params.sigmas
+        deltas = [selection_delta(sigmas[0], params.tau, m)]
         if params.selection is not None:
             sigma = params.selection.sigma
-            tau = params.selection.tau
-            deltas.append(selection_delta(sigma, tau, m, labels=MOST_CELLS))
+            sigmas = (*sigmas, sigma)
+            deltas.append(selection_delta(sigma, params.selection.tau, m, labels=MOST_CELLS))
         elif params.alphabet is None:
             return NonPrivate(
                 reason="activities that are neither declared nor selected would be read off the log"
             )
         # What the thresholds spend may be less than was planned; the larger of both is charged.
         planned = selection_deltas(params.delta, len(deltas))
-        return noise_event(all_sigmas(params), tuple(map(max, deltas, planned)), m)
+        return noise_event(sigmas, tuple(map(max, deltas, planned)), m)
 
     def measure(self, params: MarkovParams, kernel: Kernel) -> Measurement:
         """Select the frequent variants, count the transitions of the remaining cases, fit a chain,

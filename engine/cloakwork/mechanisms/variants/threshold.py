@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, ClassVar, Final, Literal
 
-from pydantic import BaseModel, Field, JsonValue
+from pydantic import BaseModel, Field
 
 from cloakwork.base.costs import (
     Composed,
@@ -140,7 +140,7 @@ class VariantThreshold(VariantRelease[ThresholdParams]):
         self,
         goal: DifferentialPrivacy,
         facts: Facts,
-        options: Mapping[str, JsonValue],
+        options: Options,
     ) -> Offer[ThresholdParams] | Refusal:
         """The least noise and the least threshold."""
         kind = ThresholdOptions.model_validate(options).noise
