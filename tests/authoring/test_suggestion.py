@@ -22,12 +22,19 @@ from cloakwork.authoring.suggestion import (
     THRESHOLD,
     PolicyHeader,
     SuggestionRequest,
+    forms_beside,
     header_of,
 )
+from cloakwork.base.costs import Charge, Cost
 from cloakwork.base.progress import silent
 from cloakwork.base.quantities import parse_duration
 from cloakwork.errors import LogError, PolicyError
+from cloakwork.evaluation.rehearsal import budget_fault
+from cloakwork.ledger.account import BudgetTerms
+from cloakwork.ledger.datasets import declare_dataset
+from cloakwork.ledger.ledger import Ledger, ReservationRequest
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
+from cloakwork.plan.budget import reservation_request
 from cloakwork.plan.planner import make_plan
 from cloakwork.plan.policies import parse_policy
 from cloakwork.plan.sentences import assumption_in_words, caveat_in_words
@@ -443,3 +450,60 @@ def test_a_name_that_reads_like_a_question_stays(tmp_path):
     )
     _, policy = answered(listed, "p.yaml", {"age": "0..9"}, base=Path(), confirmed_by=None)
     assert set(policy.goals()[0].over) == {"control-flow", "case:u]i", "age"}
+
+
+@pytest.mark.parametrize(("spent", "times", "left"), [(1.0, "drawn", 1), (3.5, "none", 0)])
+def test_the_total_is_what_the_ledger_holds(spent, times, left, tmp_path):
+    """So that neither this policy binds the dataset lower, nor says more than is left of it."""
+    book = Ledger(str(tmp_path / "ledger.db"))
+    fresh = suggest(RICH, HEADER, "share", "whole-log-dp", times=times)
+    assert policy_text(fresh.known_to(book)) == policy_text(fresh)
+    charges = (Charge(currency="unit", unit="case", cost=Cost(epsilon=spent, delta=1e-6)),)
+    terms = BudgetTerms(totals={"unit": Cost(epsilon=4.0, delta=4e-6)})
+    book.reserve(ReservationRequest(dataset="data", policy="p", charges=charges, terms=terms))
+    text = policy_text(fresh.known_to(book))
+    total = parse_policy(text).spec.budget.total
+    assert total is not None and total.cost() == Cost(epsilon=4.0, delta=4e-6)
+    assert f"# {left} more like this one" in text and f"# {left} more" not in policy_text(fresh)
+
+
+@pytest.mark.parametrize("goal", GOALS)
+@pytest.mark.parametrize("times", ["drawn", "noised", "none"])
+def test_what_is_proposed_under_the_dataset_s_total_can_be_paid(goal, times, tmp_path):
+    """Whatever the total, and whatever is spent of it: a proposal is refused for its price, or the
+    policy that is written plans and fits.
+    """
+    outcomes = set()
+    proposed = suggest(RICH, HEADER, "share", goal, times=times)
+    for number, (total, spent) in enumerate([(0.5, 0.1), (2.0, 1.0), (2.5, 0.5), (9.0, 3.0)]):
+        book = Ledger(str(tmp_path / f"{number}.db"))
+        shift = parse_duration(proposed.shift)
+        charges = (
+            Charge(currency="unit", unit="case", cost=Cost(epsilon=spent, delta=1e-7)),
+            Charge(currency="metric", cost=Cost(epsilon=spent), shift=shift),
+        )
+        terms = BudgetTerms(
+            totals=dict.fromkeys(("unit", "metric"), Cost(epsilon=total, delta=1e-5))
+        )
+        book.reserve(ReservationRequest(dataset="data", policy="p", charges=charges, terms=terms))
+        found = proposed.known_to(book)
+        fault = budget_fault(forms_beside(found)[found.form], book)
+        outcomes.add(fault is None)
+        if fault is None:
+            policy = parse_policy(policy_text(found))
+            book.check(reservation_request(make_plan(policy)))
+            said = policy.spec.budget.total
+            assert said is not None and said.cost().epsilon == total
+    priced = (goal, times) != ("k-anonymity", "none")
+    assert outcomes == ({True, False} if priced else {True})
+
+
+def test_a_total_below_the_price_is_no_reason_to_propose(tmp_path):
+    """The forms are tried under totals of their own: else no plan would ask for what is lacking."""
+    book = Ledger(str(tmp_path / "ledger.db"))
+    declare_dataset(book, "data", owner="O", totals={"unit": Cost(epsilon=0.5, delta=1e-6)})
+    found = suggest(RICH, HEADER, "share", "whole-log-dp").known_to(book)
+    said = budget_fault(forms_beside(found)[found.form], book)
+    assert said is not None and "what would fit is epsilon 0.5" in said
+    # The twin: under the dataset's own total nothing can be planned, so nothing would be refused.
+    assert budget_fault(parse_policy(policy_text(found)), book) is None

@@ -75,6 +75,12 @@ def test_exit_code_of_the_context_is_the_exit_code(run):
     assert run(lambda: click.get_current_context().exit(5)) == 5
 
 
+WHO_RAISES = (
+    "nobody raises a total that was spent from, and the dataset's owner alone one that was not: "
+    "cloakwork dataset declare d --amend"
+)
+
+
 @pytest.mark.parametrize(
     ("error", "code", "lines"),
     [
@@ -93,7 +99,14 @@ def test_exit_code_of_the_context_is_the_exit_code(run):
             4,
             "budget of dataset 'd' (differential privacy) is exhausted: "
             "this release costs epsilon 1, delta 0; left are epsilon 0.5, delta 0; "
-            "what would fit is epsilon 0.5, else ask the dataset's owner\n",
+            f"what would fit is epsilon 0.5; {WHO_RAISES}\n",
+        ),
+        (
+            BudgetExceeded("d", "unit", (1, 0), (0, 0)),
+            4,
+            "budget of dataset 'd' (differential privacy) is exhausted: this release costs "
+            "epsilon 1, delta 0; no epsilon is left; a smaller one of this kind would "
+            f"not fit either; {WHO_RAISES}\n",
         ),
         (
             VerificationFailed(["log.xes.gz: digest differs"]),

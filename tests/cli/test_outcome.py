@@ -13,6 +13,7 @@ import yaml
 from cloakwork.evaluation.times import TimeUtility
 from cloakwork.evaluation.utility import Utility
 from cloakwork.evaluation.whole_log import WholeLogUtility
+from cloakwork.ledger.ledger import Ledger
 from cloakwork.report.outcome import inside_lines
 from cloakwork.run.release import Internal, StepRecord
 from conftest import ROOT, Said, hurried
@@ -191,6 +192,30 @@ def test_an_attribute_that_noise_hides_is_not_said_to_be_missing_from_the_log(
     assert "diagnosis" in unread and "department" not in unread and "age" not in unread
     public = (tmp_path / "out" / "statement.json").read_text("utf-8")
     assert "none of its domain" not in b64decode(json.loads(public)["payload"]).decode()
+
+
+@pytest.mark.parametrize("values", [None, 0.7])
+def test_fewer_attributes_are_advised_where_some_are_drawn(values):
+    """Without any, the advice cannot be followed."""
+    whole = WholeLogUtility(case_durations=1.1, attributes_per_activity=values)
+    told = said(KEPT.model_copy(update={"whole_log": whole}))
+    assert "more cases" in told
+    assert ("fewer attributes" in told) == (values is not None)
+
+
+def test_what_the_ledger_counts_is_listed_as_charged(cloakwork, tmp_path, ledger):
+    """Also the same noise as metric privacy."""
+    shipped = ROOT / "policies" / "kanon-case-dp-timestamps.yaml"
+    policy = hurried(shipped, tmp_path, seconds=0.1)
+    log = small_log(tmp_path)
+    done = cloakwork("apply", policy, log, "--out", tmp_path / "one", "--ledger", ledger)
+    assert done.code == 0, done.err
+    charged = done.out.partition("Charged")[2].partition("Warning")[0]
+    spent = {
+        each.currency for each in Ledger(str(ledger)).summary()[0].balances if each.spent.epsilon
+    }
+    assert spent == {"unit", "metric"}
+    assert "differential privacy of each case" in charged and "metric privacy" in charged
 
 
 def test_a_total_below_the_dataset_s_is_told_before_it_binds(cloakwork, tmp_path, ledger):

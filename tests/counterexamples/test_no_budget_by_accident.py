@@ -178,7 +178,7 @@ def test_another_spelling_is_the_same_dataset(
     declare_dataset(book, "Appr", owner="O", totals={"unit": Cost(epsilon=1.0)})
     charges = (Charge(currency="unit", cost=Cost(epsilon=0.75)),)
     book.reserve(ReservationRequest(dataset="APPR", policy="p", charges=charges))
-    with pytest.raises(BudgetExceeded, match=r"would fit is epsilon 0\.25,"):
+    with pytest.raises(BudgetExceeded, match=r"would fit is epsilon 0\.25;"):
         book.reserve(ReservationRequest(dataset="appr", policy="p", charges=charges))
     (summary,) = book.summary("aPPr")
     assert (summary.dataset, len(summary.records)) == ("Appr", 1)

@@ -29,10 +29,14 @@ from cloakwork.authoring.unknown_log import (
     taken_in_words,
 )
 from cloakwork.base.errors import LogError
+from cloakwork.base.facts import CASE
 from cloakwork.base.globs import is_glob
 from cloakwork.base.progress import Reporter
 from cloakwork.base.quantities import parse_duration
 from cloakwork.base.text import shown, words_of
+from cloakwork.ledger.account import Balance
+from cloakwork.ledger.books import METRIC
+from cloakwork.ledger.ledger import Ledger
 from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog, read_alike, rows_left_out
 from cloakwork.log.formats.detect import DetectedInput
 from cloakwork.log.formats.options import ROLES, InputOptions
@@ -154,6 +158,7 @@ class Suggestion:
       that.
     - ``log``: what was looked at.
     - ``values``: which values attributes can have, as answered: the fields of their rules.
+    - ``books``: the budget that the dataset has already, by name of book, where a ledger holds one.
     - ``instead_of``: the form that was proposed, where another one was taken after reading figures
       of the log. ``confirmed_by``: who says that what was read off the log is publicly known.
     """
@@ -174,6 +179,18 @@ class Suggestion:
     circumstances: Circumstances = field(default_factory=Circumstances)
     values: Mapping[str, str] = field(default_factory=dict)
     log: EventLog | None = field(default=None, repr=False, compare=False)
+    books: Mapping[str, Balance] = field(default_factory=dict)
+
+    def known_to(self, ledger: Ledger) -> "Suggestion":
+        """The suggestion with the budget that its dataset has already."""
+        shift = parse_duration(self.shift)
+        return replace(self, books=ledger.remaining(self.header.dataset, shift=shift))
+
+    @property
+    def standing(self) -> Balance | None:
+        """What its dataset has of the budget that this form draws on."""
+        is_noised = self.goal == "k-anonymity" and self.times == "noised"
+        return self.books.get(METRIC.name if is_noised else self.unit or CASE)
 
     def taking(self, form: str) -> "Suggestion":
         """The suggestion with another form, taken after reading figures of the log."""
@@ -327,7 +344,9 @@ def forms_beside(proposed: Suggestion) -> dict[str, Policy]:
         found.setdefault(other.form, other)
     # How dates are written may still be asked; the log at hand was read already.
     detected = replace(proposed.detected, time_formats=())
-    texts = {name: policy_text(replace(each, detected=detected)) for name, each in found.items()}
+    # Whether the dataset's total pays is for the ledger to say, which tells what would fit.
+    bare = {name: replace(each, detected=detected, books={}) for name, each in found.items()}
+    texts = {name: policy_text(each) for name, each in bare.items()}
     return {name: parse_policy(text) for name, text in texts.items()}
 
 

@@ -189,14 +189,19 @@ class BudgetExceeded(CloakworkError):
         exhausted = f"budget of dataset '{dataset}'{where} ({book}) is exhausted"
         why = f"; {reason}" if reason else ""
         # What may help, most likely first.
-        ways = ["no further release of this kind fits"]
+        ways = ["a smaller one of this kind would not fit either"]
         if fits is not None:
             delta = f", delta {fits[1]:g}" if fits[1] else ""
             ways = [f"what would fit is epsilon {fits[0]:g}{delta}"]
         if window is not None:
             ways.append("another window has a budget of its own")
-        why += "; " + ", ".join([*ways, "else ask the dataset's owner"]).removeprefix("else ")
-        super().__init__(f"{exhausted}: this release costs {asked}; left are {left}{why}")
+        ways.append(
+            "nobody raises a total that was spent from, and the dataset's owner alone one that was "
+            f"not: cloakwork dataset declare {dataset} --amend"
+        )
+        why += "; " + "; ".join(ways)
+        rest = f"left are {left}" if remaining[0] else "no epsilon is left"
+        super().__init__(f"{exhausted}: this release costs {asked}; {rest}{why}")
 
 
 class SameCases(CloakworkError):
@@ -228,15 +233,13 @@ def _distinguishable(
     ``with_delta``: whether the currency has one; else it is told where one is asked for.
     """
     two = with_delta or requested[1] > 0
-    asked, left = (
-        f"epsilon {epsilon:g}" + (f", delta {delta:g}" if two else "")
-        for epsilon, delta in (requested, remaining)
-    )
-    if asked == left:
-        asked, left = (
-            f"epsilon {epsilon!r}" + (f", delta {delta!r}" if two else "")
-            for epsilon, delta in (requested, remaining)
-        )
+    asked = left = ""
+    for digits in ("g", ""):
+        if asked == left:
+            asked, left = (
+                f"epsilon {epsilon:{digits}}" + (f", delta {delta:{digits}}" if two else "")
+                for epsilon, delta in (requested, remaining)
+            )
     return asked, left
 
 

@@ -252,12 +252,13 @@ def suggest(
     with progress_of(quiet=quiet or as_json) as reporter:
         reporter(f"reading {log}")
         found = request.suggestion(reporter)
+    book = open_ledger(ledger)
+    found = found.known_to(book)
     proposed = found
     found = replace(found, confirmed_by=confirm)
     if take is not None and take != found.form:
         found = found.taking(take)
     forms: tuple[RehearsedForm, ...] = ()
-    book = open_ledger(ledger)
     if not quick:
         with progress_of(quiet=quiet or as_json) as reporter:
             assert found.log is not None  # noqa: S101 - what was proposed was proposed for a log

@@ -146,10 +146,10 @@ def suggest(visit: Visit) -> Response:
 
     def work(progress: JobProgress) -> JobResult:
         progress("reading the log")
-        found = request.suggestion(progress)
+        ledger = visit.state.ledger()
+        found = request.suggestion(progress).known_to(ledger)
         found = replace(found, confirmed_by=visit.sent("confirm") or None)
         beside = forms_beside(found)
-        ledger = visit.state.ledger()
         assert found.log is not None  # noqa: S101 - it was read just now
         forms = rehearsed(found.log, beside, ledger, progress) if tries else ()
         # What can never be applied for lack of budget is not proposed.

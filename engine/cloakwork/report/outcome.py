@@ -3,15 +3,17 @@
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from cloakwork.base.costs import cost_text
 from cloakwork.base.quantities import hours, rounded
 from cloakwork.base.records import BY_CHANCE
 from cloakwork.base.text import counted, share_in_words
 from cloakwork.evaluation.utility import Utility
 from cloakwork.guarantees import ConfidenceBound, KAnonymity
+from cloakwork.ledger.books import METRIC, cost_in_book
 from cloakwork.plan.model import Plan
 from cloakwork.plan.sentences import caveat_in_words
 from cloakwork.publishing.from_plan import absent_attributes
-from cloakwork.report.ledger_text import charge_text
+from cloakwork.report.ledger_text import CURRENCY_NAMES, charge_text
 from cloakwork.report.plan_screen import change_line, unproven_section
 from cloakwork.report.screen import ScreenSection
 from cloakwork.report.texts import (
@@ -50,18 +52,24 @@ def outcome(published: "Published") -> tuple[ScreenSection, ...]:
     events = counted(log.event_count, "event")
     held = tuple(guarantee_line(each.claim, plan.facts.protected) for each in release.verdicts)
     charged = [charge_text(charge) for charge in plan.charges]
+    # The ledger counts noise on times in the book of single values as well.
+    for charge in plan.charges:
+        if charge.times and (cost := cost_in_book(charge, METRIC, {})):
+            price = cost_text(cost.as_cost(), digits=6)
+            charged.append(f"the same noise counts as {CURRENCY_NAMES['metric']}: {price}")
     if (unbounded := unbounded_line(plan)) is not None:
         charged.append(unbounded)
+    exposed = tuple(exposure_line(item, item.names) for item in published.statement.exposed)
     in_parts = f" ({published.part_count:,} parts)" if published.part_count > 1 else ""
     measured = ", measurements.parquet" if release.measurements else ""
     public = f"log{in_parts}, plan.json{measured}, statement.json (key {published.keyid[:16]})"
     count = len(release.internal.notes)
-    notes = f" ({counted(count, 'note')} on the log)" if count else ""
+    notes = f" ({counted(count, 'note')} on the log, under 'Notes')" if count else ""
     return (
         unproven_section(plan, why=True),
         ScreenSection("Released", (f"{cases}, {events} to {published.folder}", *_empty(published))),
         ScreenSection("Holds", held or ("nothing is guaranteed",)),
-        ScreenSection("Not protected", tuple(_exposed(published))),
+        ScreenSection("Not protected", exposed or (NOTHING_EXPOSED,)),
         ScreenSection("Charged", tuple(charged)),
         ScreenSection("Warning", purpose_lines(plan.policy.metadata.purpose)),
         ScreenSection(
@@ -137,13 +145,6 @@ def _what_keeps_more(plan: Plan) -> str:
     if any(isinstance(goal, ConfidenceBound) for goal in goals):
         numbers.append("a smaller L or K")
     return f"{' or '.join(numbers) or 'a weaker guarantee'} keeps more"
-
-
-def _exposed(published: "Published") -> Iterator[str]:
-    for item in published.statement.exposed:
-        yield exposure_line(item, item.names)
-    if not published.statement.exposed:
-        yield NOTHING_EXPOSED
 
 
 def _absent(published: "Published") -> Iterator[str]:
@@ -257,9 +258,12 @@ def _little(internal: "Internal", utility: Utility | None) -> Iterator[str]:
             "differential-privacy, keeps more of them"
         )
     elif durations is not None and durations > FEW_LEFT:
+        # Attributes that are drawn share the budget with times.
+        draws = whole is not None and whole.attributes_per_activity is not None
+        fewer = ", more cases, or fewer attributes help" if draws else ", or more cases, help"
         yield (
             "warning: how long cases take is hardly kept; an assume.longest_gap as short as is "
-            "true, more cases, or fewer attributes help (docs: 'a log that is private as a whole')"
+            f"true{fewer} (docs: 'a log that is private as a whole')"
         )
     similarity = utility.relative_log_similarity
     if similarity is not None and similarity < FEW_LEFT:

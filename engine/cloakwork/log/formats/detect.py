@@ -26,7 +26,7 @@ from cloakwork.log.times import parse_times
 _DELIMITERS: Final = SEPARATORS + "|"
 _SAMPLE: Final = 4 << 20  # bytes
 _FIRST_ROWS: Final = 10_000
-_NO_ZONE: Final = "times name no zone and are taken as UTC: say theirs, as time_zone"
+_NO_ZONE: Final = "times name no zone and are taken as UTC: say theirs, as spec.input.time_zone"
 _COMMA_NUMBER: Final = r"^-?(?:[0-9]{1,3}(?:\.[0-9]{3})+|[0-9]+),[0-9]+$"
 _POINT_NUMBER: Final = r"^-?[0-9]+\.[0-9]+$"
 
