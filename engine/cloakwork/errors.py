@@ -1,7 +1,6 @@
 """The errors of Cloakwork: the public name of ``cloakwork.base.errors``."""
 
 from cloakwork.base.errors import (
-    _CURRENCY_WORDS,
     MOST_CHARACTERS,
     MOST_LINES,
     BudgetExceeded,
@@ -31,7 +30,6 @@ from cloakwork.base.errors import (
 __all__ = [
     "MOST_CHARACTERS",
     "MOST_LINES",
-    "_CURRENCY_WORDS",
     "BudgetExceeded",
     "Cause",
     "CloakworkError",

@@ -493,7 +493,8 @@ def test_what_is_proposed_under_the_dataset_s_total_can_be_paid(goal, times, tmp
             policy = parse_policy(policy_text(found))
             book.check(reservation_request(make_plan(policy)))
             said = policy.spec.budget.total
-            assert said is not None and said.cost().epsilon == total
+            # Metric privacy has books of its own.
+            assert said is not None and (times == "noised" or said.cost().epsilon == total)
     priced = (goal, times) != ("k-anonymity", "none")
     assert outcomes == ({True, False} if priced else {True})
 

@@ -253,7 +253,7 @@ def test_a_book_alone_is_apart_from_nothing(
     assert cloakwork("plan", by_person, log, "--ledger", ledger).code == 4
     said = apply(by_person, "out")
     assert said.code == 4, said.out
-    assert "left are epsilon 0" in said.err
+    assert "no epsilon is left" in said.err
     assert not (tmp_path / "out").exists()
 
 

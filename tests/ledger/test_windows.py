@@ -148,7 +148,7 @@ def test_each_window_has_the_total_to_itself(ledger: Ledger) -> None:
     """The same window again is charged again; a release of the whole log in every window."""
     for window in ("2026-10", "2026-10", "2026-11"):
         reserve(ledger, window)
-    with pytest.raises(BudgetExceeded, match=r"window 2026-10 .* left are epsilon 0,"):
+    with pytest.raises(BudgetExceeded, match=r"window 2026-10 .* no epsilon is left"):
         reserve(ledger, "2026-10")
     with pytest.raises(BudgetExceeded, match="window 2026-10"):
         reserve(ledger, None, 0.1)

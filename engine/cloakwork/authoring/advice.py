@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from cloakwork.authoring.attributes import Nature, classify, figures_of, waits_of
-from cloakwork.base.costs import Charge, Cost
+from cloakwork.base.costs import Charge, cost_text
 from cloakwork.base.errors import PlanImpossible
 from cloakwork.base.facts import unit_name
 from cloakwork.base.globs import is_glob
@@ -251,8 +251,9 @@ def _totals(
                 "the dataset is declared with" if bound.of_dataset else "an earlier policy declared"
             )
             message = (
-                f"the policy allows {_text(own.cost)} in the book '{own.book.name}'; {by} "
-                f"{_text(least)}, and that binds: releases above it are refused"
+                f"the policy allows {cost_text(own.cost, digits=6)} in the book "
+                f"'{own.book.name}'; {by} {cost_text(least, digits=6)}, and that binds: releases "
+                "above it are refused"
             )
             yield Advice(key[0], message)
 
@@ -281,8 +282,3 @@ def _place(policy: Policy, total: DeclaredTotal) -> Steps:
     if book.currency != "unit" and getattr(budget.total, book.currency, None) is not None:
         return (*place, book.currency)
     return place
-
-
-def _text(cost: Cost) -> str:
-    delta = f", delta {cost.delta:g}" if cost.delta else ""
-    return f"epsilon {cost.epsilon:g}{delta}"

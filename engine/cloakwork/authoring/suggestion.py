@@ -35,7 +35,6 @@ from cloakwork.base.progress import Reporter
 from cloakwork.base.quantities import parse_duration
 from cloakwork.base.text import shown, words_of
 from cloakwork.ledger.account import Balance
-from cloakwork.ledger.books import METRIC
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog, read_alike, rows_left_out
 from cloakwork.log.formats.detect import DetectedInput
@@ -158,7 +157,7 @@ class Suggestion:
       that.
     - ``log``: what was looked at.
     - ``values``: which values attributes can have, as answered: the fields of their rules.
-    - ``books``: the budget that the dataset has already, by name of book, where a ledger holds one.
+    - ``standing``: the budget of the dataset's units, where the ledger holds one.
     - ``instead_of``: the form that was proposed, where another one was taken after reading figures
       of the log. ``confirmed_by``: who says that what was read off the log is publicly known.
     """
@@ -179,18 +178,12 @@ class Suggestion:
     circumstances: Circumstances = field(default_factory=Circumstances)
     values: Mapping[str, str] = field(default_factory=dict)
     log: EventLog | None = field(default=None, repr=False, compare=False)
-    books: Mapping[str, Balance] = field(default_factory=dict)
+    standing: Balance | None = None
 
     def known_to(self, ledger: Ledger) -> "Suggestion":
         """The suggestion with the budget that its dataset has already."""
-        shift = parse_duration(self.shift)
-        return replace(self, books=ledger.remaining(self.header.dataset, shift=shift))
-
-    @property
-    def standing(self) -> Balance | None:
-        """What its dataset has of the budget that this form draws on."""
-        is_noised = self.goal == "k-anonymity" and self.times == "noised"
-        return self.books.get(METRIC.name if is_noised else self.unit or CASE)
+        books = ledger.remaining(self.header.dataset)
+        return replace(self, standing=books.get(self.unit or CASE))
 
     def taking(self, form: str) -> "Suggestion":
         """The suggestion with another form, taken after reading figures of the log."""
@@ -321,8 +314,7 @@ def _notes_on(found: Suggestion) -> Iterator[str]:
         yield f"one person may have several cases, by {names}: {how}"
     yield from found.detected.questions
     if found.questions:
-        questions = "a question" if found.questions == 1 else f"{found.questions} questions"
-        yield f"the file holds {questions} in <...> that you answer before it is valid"
+        yield "the file holds a question in <...> that you answer before it is valid"
     if found.unnamed:
         names = ", ".join(found.unnamed)
         yield f"a policy cannot name {names}: dropped with all that is not listed"
@@ -345,8 +337,10 @@ def forms_beside(proposed: Suggestion) -> dict[str, Policy]:
     # How dates are written may still be asked; the log at hand was read already.
     detected = replace(proposed.detected, time_formats=())
     # Whether the dataset's total pays is for the ledger to say, which tells what would fit.
-    bare = {name: replace(each, detected=detected, books={}) for name, each in found.items()}
-    texts = {name: policy_text(each) for name, each in bare.items()}
+    texts = {
+        name: policy_text(replace(each, detected=detected, standing=None))
+        for name, each in found.items()
+    }
     return {name: parse_policy(text) for name, text in texts.items()}
 
 

@@ -147,7 +147,7 @@ class NotApproved(CloakworkError):
     exit_code = 3
 
 
-_CURRENCY_WORDS: Final = {
+CURRENCY_WORDS: Final = {
     "unit": "differential privacy",
     "metric": "metric privacy of a value",
     "local": "local privacy of a value",
@@ -183,7 +183,7 @@ class BudgetExceeded(CloakworkError):
         self.unit = unit
         asked, left = _distinguishable(requested, remaining, with_delta=currency == "unit")
         # Whose budget, in words.
-        what = _CURRENCY_WORDS.get(currency, currency)
+        what = CURRENCY_WORDS.get(currency, currency)
         book = what if unit is None else f"{what}, per '{unit}'"
         where = "" if window is None else f", window {window}"
         exhausted = f"budget of dataset '{dataset}'{where} ({book}) is exhausted"

@@ -18,7 +18,7 @@ from datetime import timedelta
 from typing import Final
 
 from cloakwork.base.costs import Charge, Cost, Currency, cost_text
-from cloakwork.base.errors import BudgetExceeded, Cause, PlanImpossible
+from cloakwork.base.errors import CURRENCY_WORDS, BudgetExceeded, Cause, PlanImpossible
 from cloakwork.base.facts import CASE
 from cloakwork.base.notebook_html import shown, table
 from cloakwork.base.quantities import format_duration
@@ -121,14 +121,11 @@ class Balance:
         return shown("Budget", budgets_html([self]))
 
 
-_CURRENCIES: Final = {"unit": "differential privacy", "metric": "metric privacy", "local": "local"}
-
-
 def budgets_html(balances: Iterable[Balance]) -> str:
     """A table of books as notebooks show it."""
     rows = []
     for balance in balances:
-        name = f"{_CURRENCIES[balance.currency]} ({balance.book.name}"
+        name = f"{CURRENCY_WORDS[balance.currency]} ({balance.book.name}"
         if balance.shift is not None:
             name += f", per {format_duration(balance.shift)}"
         if balance.window is not None:

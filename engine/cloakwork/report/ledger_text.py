@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from cloakwork.base.costs import NOTHING, Cost, cost_text
+from cloakwork.base.errors import CURRENCY_WORDS
 from cloakwork.base.quantities import duration_text, format_duration
 from cloakwork.base.text import counted, listed
 from cloakwork.report.screen import block, columns
@@ -25,9 +26,8 @@ if TYPE_CHECKING:
 
 
 CURRENCY_NAMES: Final = {
+    **CURRENCY_WORDS,
     "unit": "differential privacy of a unit",
-    "metric": "metric privacy of a value",
-    "local": "local privacy of a value",
     "none": "no DP guarantee",
 }
 

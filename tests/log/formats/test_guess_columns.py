@@ -170,3 +170,20 @@ def test_an_object_centric_table_is_not_flattened_unasked() -> None:
     assert said.unanswered == () and said.taken["case:concept:name"] == "ocel:type:order"
     plain = table.rename({"ocel:type:order": "order id", "ocel:type:item": "item"})
     assert guess_columns(plain.columns, plain).taken["case:concept:name"] == "order id"
+
+
+def test_the_case_is_no_amount():
+    """Though it is named for an order, and comes again."""
+    draw = random.Random(3)
+    rows = []
+    for case in range(300):
+        amount = f"{draw.uniform(5, 90):.2f}"
+        for step in ("announce", "label", "refund")[: draw.choice((2, 3))]:
+            day = draw.randint(1, 28)
+            rows.append((f"R{case:05d}", step, f"2024-02-{day:02d} 08:00:00", amount))
+    header = ("return_id", "step", "at", "order_value")
+    table = pl.DataFrame(rows, schema=list(header), orient="row")
+    assert guess_columns(header, table).taken["case:concept:name"] == "return_id"
+    # The twin: as whole numbers they could number orders.
+    whole = table.with_columns(pl.col("order_value").str.replace(".", "", literal=True))
+    assert guess_columns(header, whole).taken["case:concept:name"] == "order_value"

@@ -23,6 +23,8 @@ LEAST: Final = 3
 
 MOST_ACTIVITIES: Final = 500
 
+_AMOUNT: Final = r"^\d+[.,]\d{1,2}$"
+
 _WORDS: Final = {CASE_ID: "case", ACTIVITY: "activity", TIMESTAMP: "timestamp"}
 
 
@@ -208,8 +210,9 @@ def guess_columns(
 def _points_as_case(name: str, values: pl.Series) -> int:
     distinct = values.n_unique()
     rows = len(values)
-    # Missing somewhere, or another one in each row: no id of a case.
-    if values.null_count() or distinct in (0, rows):
+    texts = values.cast(pl.String)
+    # Missing somewhere, another one in each row, or an amount: no id of a case.
+    if values.null_count() or distinct in (0, rows) or texts.str.contains(_AMOUNT).any():
         return 0
     named = words_of(name)
     is_numbered = any(word in NUMBERED_WORDS for word in named)
@@ -217,7 +220,7 @@ def _points_as_case(name: str, values: pl.Series) -> int:
     points -= 3 * names(named, PEOPLE_WORDS)
     if distinct == 1:  # a log of one case, or a column that says nothing
         return points - 1
-    with_digits = values.cast(pl.String).str.contains(r"\d").mean()
+    with_digits = texts.str.contains(r"\d").mean()
     points += with_digits is not None and float(with_digits) > 0.9  # type: ignore[arg-type]
     return points + (2 <= rows / distinct <= 100)
 
