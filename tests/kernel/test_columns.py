@@ -142,7 +142,7 @@ def opened(measured, max_cases=1):
 
 def sums_of(measured, query, clip, labels):
     """The sums without noise, by key."""
-    sums = opened(measured).sum(query, NOTHING, clip, labels=labels)._sums
+    sums = opened(measured).sum(query, NOTHING, clip, labels=labels)._known()
     codes, texts = sums.at_rows(np.arange(len(sums.keys)))
     return dict(zip(zip(codes.tolist(), texts, strict=True), sums.sums.tolist(), strict=True))
 

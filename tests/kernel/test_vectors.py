@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from cloakwork.base.arrays import Ints
+from cloakwork.base.arrays import Ints, distinct, group_sums, grouped
 from cloakwork.kernel import ONE, Cases, Clip, Entries, vectors
 from cloakwork.kernel.vectors import (
     MOST,
@@ -401,3 +401,26 @@ def test_a_sampled_clip_bounds_what_is_drawn() -> None:
     for clip in (("l1", 4, 3), ("l2", 4, 4), ("max", 2, 4)):
         with pytest.raises(ValueError, match="units are drawn"):
             Clip(*clip, sampled=True)
+
+
+NUMBERS = st.integers(0, 5) | st.integers(0, 2**40) | st.integers(0, 2**62)
+
+
+@given(st.lists(st.tuples(NUMBERS, NUMBERS), max_size=40))
+def test_rows_are_grouped_as_numpy_groups_them(rows):
+    """Numbers that fit into one with their rows, and such as do not."""
+    major, minor = np.array(rows, np.int64).reshape(-1, 2).T
+    order, begins = grouped(major, minor)
+    assert order.tolist() == np.lexsort((minor, major)).tolist()
+    pairs = [rows[row] for row in order.tolist()]
+    assert [pairs[row] for row in begins.tolist()] == sorted(set(rows))
+    found = distinct(major)
+    expected = np.unique(major, return_inverse=True, return_counts=True)
+    assert [each.tolist() for each in found] == [each.tolist() for each in expected]
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(-(2**58), 2**58)), max_size=20))
+def test_sums_are_exact_beyond_what_floats_hold(rows):
+    groups, values = np.array(rows, np.int64).reshape(-1, 2).T
+    expected = [sum(value for group, value in rows if group == each) for each in range(4)]
+    assert group_sums(groups, values, 4).tolist() == expected

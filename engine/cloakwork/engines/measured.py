@@ -48,9 +48,7 @@ def measured_log(log: LogHandle, rows: CaseRows, noise: Noise) -> Measured | Mea
     def measured(place: int, batch: EventLog) -> Measured:
         return measured_cases(batch, rows, reproducible(order + place))
 
-    def results(task: Callable[[Measured], T], *, here: bool) -> Iterator[T]:
-        if here:
-            return (task(measured(*each)) for each in enumerate(log.batches()))
+    def results(task: Callable[[Measured], T]) -> Iterator[T]:
         return log.results(lambda *each: task(measured(*each)))
 
     def whole() -> Measured:
@@ -61,13 +59,14 @@ def measured_log(log: LogHandle, rows: CaseRows, noise: Noise) -> Measured | Mea
 
 def measured_cases(log: EventLog, rows: CaseRows, noise: Noise) -> Measured:
     """What a kernel answers from, of the cases of one batch, in random order."""
-    log = log.keep_cases(noise.permutation(log.cases.height))
+    order = noise.permutation(log.cases.height)
     columns = _granted(log, rows.columns)
     owners = None
     if rows.unit is not None:
-        listed = pl.DataFrame({UNIT: case_texts(log, rows.unit), CASES: 1})
+        listed = pl.DataFrame({UNIT: case_texts(log, rows.unit)[order], CASES: 1})
         owners = _owners(listed.with_row_index("row"))
-    cases = replace(coded_cases(log.activities, log.offsets), columns=columns)
+    # Codes are moved faster than texts.
+    cases = replace(coded_cases(log.activities, log.offsets), columns=columns).take(order)
     return Measured(cases, np.ones(len(cases), np.int64), owners)
 
 

@@ -61,7 +61,7 @@ class NoisySums:
     stays, so reading a part, chosen in whatever way, tells no more than reading all.
     """
 
-    _sums: Sums
+    _sums: Sums | Callable[[], Sums]
     _noise: AnswerNoise
     _source: Noise
     _keys: int | None = None
@@ -95,7 +95,7 @@ class NoisySums:
         asked = np.sort(codes, axis=None)
         asked = asked[np.append(True, np.diff(asked) != 0)]
         new = np.setdiff1d(asked, self._codes, assume_unique=True)
-        noisy = self._sums.at(new) + self._noise.draw(self._source, len(new))
+        noisy = self._known().at(new) + self._noise.draw(self._source, len(new))
         merged = np.concatenate([self._codes, new])
         order = np.argsort(merged, kind="stable")
         self._codes = merged[order]
@@ -129,9 +129,12 @@ class NoisySums:
         spelled = [key_of(code, labels) for code, labels in keys]
         new = sorted(set(spelled) - self._by_label.keys())
         drawn = self._noise.draw(self._source, len(new))
-        found = self._sums.at_spelled(new) + drawn
+        found = self._known().at_spelled(new) + drawn
         self._by_label.update(zip(new, found.tolist(), strict=True))
         return np.array([self._by_label[key] for key in spelled], np.int64)
+
+    def _known(self) -> Sums:
+        return self._sums() if callable(self._sums) else self._sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,9 +254,7 @@ class Measured:
         """Itself."""
         return self
 
-    def added_up(
-        self, task: Callable[["Measured"], T], add: Callable[[T, T], T], *, here: bool
-    ) -> T:
+    def added_up(self, task: Callable[["Measured"], T], add: Callable[[T, T], T]) -> T:
         """What ``task`` finds, part by part: ``add`` gives the same in any order."""
         return reduce(add, map(task, self.batches()))
 
@@ -314,7 +315,7 @@ class MeasuredBatches:
     """The same of a log in batches, each case by itself, which is never in memory as a whole.
 
     ``columns``: what was granted beside the control flow. ``results``: what a task finds in each
-    batch, in any process, or ``here``, in this one. ``all_cases``: all batches as one, in memory.
+    batch, in any process. ``all_cases``: all batches as one, in memory.
     ``narrowings``: as of ``Kernel.narrowed``.
     """
 
@@ -327,7 +328,7 @@ class MeasuredBatches:
         """For what is not asked batch by batch."""
         return reduce(lambda found, each: found.narrowed(*each), self.narrowings, self.all_cases())
 
-    def added_up(self, task: Callable[[Measured], T], add: Callable[[T, T], T], *, here: bool) -> T:
+    def added_up(self, task: Callable[[Measured], T], add: Callable[[T, T], T]) -> T:
         """What ``task`` finds in all batches: ``add`` gives the same in any order."""
         # What is sent to other processes holds the narrowings, and nothing else of this.
         narrowings = self.narrowings
@@ -335,7 +336,7 @@ class MeasuredBatches:
         def narrowed(batch: Measured) -> T:
             return task(reduce(lambda found, each: found.narrowed(*each), narrowings, batch))
 
-        found: Iterator[T] = self.results(narrowed, here=here)
+        found: Iterator[T] = self.results(narrowed)
         return reduce(add, found)
 
     def narrowed(
@@ -343,6 +344,22 @@ class MeasuredBatches:
     ) -> "MeasuredBatches":
         """As of ``Measured``."""
         return replace(self, narrowings=(*self.narrowings, (labels, without)))
+
+
+@dataclass(slots=True)
+class _OnePass:
+    """Sums that were asked for before any of them was read: one pass over the batches finds all."""
+
+    measured: MeasuredBatches
+    asked: list[tuple[Query, Clip, str | None]] = field(default_factory=list)
+    found: list[Sums] = field(default_factory=list)
+
+    def at(self, place: int) -> Sums:
+        """One of them."""
+        if not self.found:
+            find = partial(_sums_of, self.asked)
+            self.found = self.measured.added_up(find, _together)
+        return self.found[place]
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,6 +407,7 @@ class Kernel:
         self.__max_cases = max_cases
         self.randomness = Randomness(noise)
         self.__answers: list[tuple[Table, int, AnswerNoise, NoisySums | Selected]] = []
+        self.__pass: _OnePass | None = None
 
     def close(self) -> None:
         """The step is over: nothing more is answered."""
@@ -452,7 +470,7 @@ class Kernel:
         clip = replace(clip, replaced=self.__replaced)
         self.__books.record(*noise.events(clip, self.__max_cases, keys))
         sums = NoisySums(
-            self.__sums(query, clip, labels),
+            self.__sums_later(query, clip, labels),
             noise,
             self.__noise,
             keys,
@@ -588,7 +606,7 @@ class Kernel:
                 total = descent.summed(gradient, parameters, cases, counts[drawn], step)
             else:
                 summed = partial(_summed, descent, gradient, parameters, step)
-                total = measured.added_up(summed, np.add, here=False)
+                total = measured.added_up(summed, np.add)
             noisy = total + descent.noise.draw(self.__noise, size)
             mean = np.asarray(noisy * (descent.grid / descent.denominator), np.float64)
             parameters = update(parameters, mean)
@@ -681,15 +699,29 @@ class Kernel:
         # What others' functions are asked again is drawn of all cases, once.
         measured = self.__measured if self.__is_ours else self.__measured.whole()
         if not clip.sampled:
-            find = partial(_sums_of, query, clip, labels)
-            return measured.added_up(find, _together, here=not self.__is_ours)
+            find = partial(_sums_of, [(query, clip, labels)])
+            return measured.added_up(find, _together)[0]
 
         def drawn(batch: Measured) -> Sums:
             vectors = vectors_of(batch.cases, query, clip, labels)
             return sampled_sums(vectors, clip, batch.counts, self.__noise)
 
         # Drawn in the order of one log, from the kernel's own source.
-        return measured.whole().added_up(drawn, _together, here=True)
+        return added_up([drawn(batch) for batch in measured.whole().batches()])
+
+    def __sums_later(
+        self,
+        query: Query,
+        clip: Clip,
+        labels: str | None,
+    ) -> Sums | Callable[[], Sums]:
+        """The same; of a log in batches, once they are read. What draws is asked at once."""
+        if not isinstance(self.__measured, MeasuredBatches) or clip.sampled or not self.__is_ours:
+            return self.__sums(query, clip, labels)
+        if self.__pass is None or self.__pass.found:
+            self.__pass = _OnePass(self.__measured)
+        self.__pass.asked.append((query, clip, labels))
+        return partial(self.__pass.at, len(self.__pass.asked) - 1)
 
     def __twice(self, query: Query) -> Query:
         return query if self.__is_ours else AskedTwice(query, self.__noise)
@@ -725,17 +757,23 @@ class Kernel:
         )
 
 
-def _sums_of(query: Query, clip: Clip, labels: str | None, batch: Measured) -> Sums:
+def _sums_of(
+    asked: Sequence[tuple[Query, Clip, str | None]],
+    batch: Measured,
+) -> list[Sums]:
     # A batch of a file is asked in parts, as a log in memory is.
-    parts = batch.batches()
-    return reduce(
-        _together,
-        (vectors_of(part.cases, query, clip, labels).sums(part.counts) for part in parts),
+    parts = (
+        [
+            vectors_of(part.cases, query, clip, labels).sums(part.counts)
+            for query, clip, labels in asked
+        ]
+        for part in batch.batches()
     )
+    return reduce(_together, parts)
 
 
-def _together(one: Sums, other: Sums) -> Sums:
-    return added_up([one, other])
+def _together(one: Sequence[Sums], other: Sequence[Sums]) -> list[Sums]:
+    return [added_up(both) for both in zip(one, other, strict=True)]
 
 
 def _summed(

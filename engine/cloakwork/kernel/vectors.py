@@ -18,7 +18,17 @@ from typing import Final, Literal
 
 import numpy as np
 
-from cloakwork.base.arrays import Bools, Ints, group_sums, offsets_of, owners_of, place_in_run
+from cloakwork.base.arrays import (
+    Bools,
+    Ints,
+    begins_of,
+    distinct,
+    group_sums,
+    grouped,
+    offsets_of,
+    owners_of,
+    place_in_run,
+)
 from cloakwork.base.errors import PlanUnsound
 from cloakwork.kernel.cases import ASKED_AGAIN, DIFFERS, Cases, Entries, Query, Silently
 from cloakwork.noise import Noise
@@ -292,22 +302,24 @@ def _well_formed(
 ) -> Answered:
     """Only entries whose run lies in their own case, and has no missing label."""
     case = np.asarray(found.case)
-    size = np.nan_to_num(
-        np.asarray(found.value, np.float64),
-        posinf=MOST,
-        neginf=-MOST,
-    )
-    # Towards zero: never to more than the query said.
-    value = np.trunc(np.clip(size, -MOST, MOST)).astype(np.int64)
+    value = found.value
+    if not (isinstance(value, np.ndarray) and value.dtype == np.int64):
+        size = np.nan_to_num(np.asarray(value, np.float64), posinf=MOST, neginf=-MOST)
+        # Towards zero: never to more than the query said.
+        value = np.trunc(np.clip(size, -MOST, MOST)).astype(np.int64)
+    value = np.clip(value, -MOST, MOST)
     columns = [case, value]
     for column in (found.code, found.start, found.stop):
         columns.append(np.zeros(len(case), np.int64) if column is None else np.asarray(column))
     if any(column.shape != case.shape or column.dtype.kind != "i" for column in columns):
         raise ValueError("a query returns columns of integers, all of one length")
-    case, value, code, start, stop = (column.astype(np.int64) for column in columns)
+    case, value, code, start, stop = (column.astype(np.int64, copy=False) for column in columns)
     is_case = (case >= 0) & (case < len(cases))
-    row = np.where(is_case, case, 0)
     has_run = start < stop
+    if is_case.all() and not has_run.any():
+        nothing = np.zeros_like(case)
+        return Answered(case, value, code, nothing, nothing)
+    row = np.where(is_case, case, 0)
     alphabet, texts, offsets = cases.texts(labels)
     own = np.zeros(len(case), np.bool_)
     if len(cases):
@@ -347,9 +359,9 @@ def _within(
 ) -> Bools:
     """Entries up to the one with which ``amount`` adds up to more than ``most`` in its case."""
     # Sums that run over the entries of each case.
-    order = np.argsort(case, kind="stable")
+    order, _ = grouped(case)
     total = np.cumsum(amount[order])
-    first = np.searchsorted(case[order], case[order])
+    first = np.arange(len(case)) - place_in_run(case[order])
     in_case = total - (total - amount[order])[first]
     within = np.empty(len(case), np.bool_)
     within[order] = in_case <= most
@@ -365,7 +377,13 @@ def bounded(
     """The vectors of ``found``, each within ``clip``."""
     # Keys of all cases at once, then vector by vector.
     keys, key = _keys_of(cases, found, labels)
-    case, key, value = _added_up(found.case, key, found.value)
+    case, key, value, first = _added_up(found.case, key, found.value)
+    has_many = len(keys) > clip.cells and bool((place_in_run(case) >= clip.cells).any())
+    # Which of many keys are kept, or drawn, the order says in which the query named them.
+    if clip.sampled or has_many:
+        named, _ = grouped(case, first)
+        key = key[named]
+        value = value[named]
     if clip.replaced and not clip.signed:
         value = np.maximum(value, 0)
     if clip.sampled:
@@ -377,12 +395,11 @@ def bounded(
             key,
             np.clip(value, -most, most),
         )
-    # The first cells of each case, in the order in which the query named them.
-    rank = place_in_run(case)
-    kept = rank < clip.cells
-    case = case[kept]
-    key = key[kept]
-    value = value[kept]
+    if has_many:
+        kept = place_in_run(case) < clip.cells
+        case = case[kept]
+        key = key[kept]
+        value = value[kept]
     return Vectors(
         keys,
         case,
@@ -395,20 +412,12 @@ def _added_up(
     case: Ints,
     key: Ints,
     value: Ints,
-) -> tuple[Ints, Ints, Ints]:
-    """One entry a case and key; by case, then in the order of the first entry of each."""
-    order = np.lexsort((np.arange(len(case)), key, case))
-    case = case[order]
-    key = key[order]
-    value = value[order]
-    is_first = np.ones(len(case), np.bool_)
-    is_first[1:] = (np.diff(case) != 0) | (np.diff(key) != 0)
-    group = np.cumsum(is_first) - 1
-    total = group_sums(group, value, int(is_first.sum()))
-    first = order[is_first]
-    by_occurrence = np.lexsort((first, case[is_first]))
-    total = np.clip(total[by_occurrence], -MOST, MOST)
-    return case[is_first][by_occurrence], key[is_first][by_occurrence], total
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """One entry a case and key, by both; and the row of the first one of each."""
+    order, begins = grouped(case, key)
+    first = order[begins]
+    total = np.clip(np.add.reduceat(value[order], begins), -MOST, MOST)
+    return case[first], key[first], total, first
 
 
 def _clipped(
@@ -421,10 +430,11 @@ def _clipped(
         return np.clip(value, -clip.most, clip.most)
     if not len(case):
         return value
-    _, vector = np.unique(case, return_inverse=True)
+    begins = begins_of(case)
+    lengths = np.diff(begins, append=len(case))
     size = np.abs(value)
     if clip.norm == "l1":
-        total = np.bincount(vector, weights=size).astype(np.int64)[vector]
+        total = np.repeat(np.add.reduceat(size, begins), lengths)
         # Integers: at most 2**24 * 2**24, divided rounding down.
         scaled = np.where(
             total > clip.most,
@@ -432,7 +442,7 @@ def _clipped(
             size,
         )
         return np.sign(value) * scaled
-    square = _sum_of_squares(vector, size)[vector]
+    square = np.repeat(np.add.reduceat(size * size, begins), lengths)
     is_long = square > clip.most**2
     root = np.sqrt(np.maximum(square, 1).astype(np.float64))
     scaled = np.where(
@@ -441,17 +451,13 @@ def _clipped(
         size,
     ).astype(np.int64)
     # Floats may have come out a step too high: integers decide.
-    while (too_long := _sum_of_squares(vector, scaled) > clip.most**2).any():
+    while (too_long := np.add.reduceat(scaled * scaled, begins) > clip.most**2).any():
         scaled = np.where(
-            too_long[vector],
+            np.repeat(too_long, lengths),
             np.maximum(scaled - 1, 0),
             scaled,
         )
     return np.sign(value) * scaled
-
-
-def _sum_of_squares(vector: Ints, size: Ints) -> Ints:
-    return group_sums(vector, size * size, int(vector.max()) + 1)
 
 
 def _keys_of(
@@ -461,8 +467,9 @@ def _keys_of(
 ) -> tuple[Keys | Ints, Ints]:
     """The distinct keys, ascending, and the place of each entry's among them."""
     if not (found.start < found.stop).any():
-        numbers, place = np.unique(found.code, return_inverse=True)
-        return numbers, place.astype(np.int64)
+        if found.code.min(initial=0) < 0:
+            return np.unique(found.code, return_inverse=True)
+        return distinct(found.code)[:2]
     alphabet, codes, _ = cases.texts(labels)
     first, place = _distinct_runs(codes, len(alphabet), found)
     spelled_labels = [_label_bytes(label) for label in alphabet]

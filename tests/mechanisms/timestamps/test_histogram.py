@@ -261,7 +261,7 @@ def test_pairs_of_the_log_instead_of_released_ones_are_found(monkeypatch):
     honest = ModelledTimes._ask
 
     def ask(self, name, query, codes, *more):
-        pairs = set()
+        pairs = self.known.setdefault(f"pairs of {name}", set())
 
         def telling(cases):
             labels = cases.codes.tolist()

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 from pydantic import JsonValue
 
-from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.arrays import Floats, Ints, distinct
 from cloakwork.kernel import Cases, Clip, Entries, Query
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
 
@@ -177,7 +177,7 @@ class Contributions:
         code = np.concatenate(self.code)
         width = int(code.max(initial=0)) + 1
         # Entries of the same case and key are one cell: they add up before they are squared.
-        cell, place = np.unique(case * width + code, return_inverse=True)
+        cell, place, _ = distinct(case * width + code)
         weight = np.concatenate(self.weight)
         sums = np.bincount(place, weights=weight, minlength=len(cell))
         return np.sqrt(np.bincount(cell // width, weights=sums * sums, minlength=cases))
@@ -316,7 +316,7 @@ def followed(case: Ints, codes: Ints) -> tuple[Ints, Ints, Floats]:
 
 def _shares(group: Ints) -> Floats:
     """For each entry 1 over the number of entries of its group."""
-    _, place, times = np.unique(group, return_inverse=True, return_counts=True)
+    _, place, times = distinct(group)
     return 1 / times[place]
 
 

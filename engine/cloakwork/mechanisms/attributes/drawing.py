@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.base.arrays import Bools, Floats, Ints, owners_of, place_in_run
+from cloakwork.base.arrays import Bools, Floats, Ints, begins_of, owners_of, place_in_run
 from cloakwork.kernel import Cases, Entries, Query, Randomness
 from cloakwork.mechanisms.attributes.contributions import UNIT_NORM
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
@@ -242,11 +242,12 @@ def _sizes(cases: Cases, *, timed: bool) -> list[Floats]:
     if timed:
         times = cases.times
         rows = np.flatnonzero(~times.is_missing)
-        latest = np.full(len(cases), -np.inf)
-        earliest = -latest
-        np.maximum.at(latest, cases.case_of[rows], times.values[rows])
-        np.minimum.at(earliest, cases.case_of[rows], times.values[rows])
-        found.append(np.where(latest < earliest, np.nan, latest - earliest))
+        case = cases.case_of[rows]
+        begins = begins_of(case)
+        latest = np.maximum.reduceat(times.values[rows], begins)
+        spans = np.full(len(cases), np.nan)
+        spans[case[begins]] = latest - np.minimum.reduceat(times.values[rows], begins)
+        found.append(spans)
     return found
 
 

@@ -18,7 +18,7 @@ from typing import Annotated, ClassVar, Final
 import numpy as np
 from pydantic import BaseModel, Field, JsonValue, ValidationError, model_validator
 
-from cloakwork.base.arrays import Floats, Ints, place_in_run
+from cloakwork.base.arrays import Floats, Ints, grouped, place_in_run
 from cloakwork.base.costs import Composed, PrivacyEvent, gaussian_moves
 from cloakwork.base.facts import Facts, FoundType
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
@@ -149,10 +149,9 @@ def _values_of(name: str, type_: FoundType) -> Query:
         ]
         # A missing value has the last place.
         rows = np.flatnonzero(np.array([*may_be_told, False])[column.codes])
-        pairs = case_of[rows] * max(1, len(column.alphabet)) + column.codes[rows]
         # Each value of a case once, at its first event; then the first few of these.
-        _, first = np.unique(pairs, return_index=True)
-        rows = np.sort(rows[first])
+        order, begins = grouped(case_of[rows], column.codes[rows])
+        rows = np.sort(rows[order[begins]])
         case = case_of[rows]
         rank = place_in_run(case)
         rows, case = rows[rank < MOST_OF_A_CASE], case[rank < MOST_OF_A_CASE]

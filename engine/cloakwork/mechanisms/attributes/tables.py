@@ -20,7 +20,7 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.base.arrays import Floats, Ints, owners_of, ranges_of, shares_in_rows
+from cloakwork.base.arrays import Floats, Ints, distinct, ranges_of, shares_in_rows
 from cloakwork.kernel import Cases, Entries, Gaussian, Kernel, NoisySums, Query, Table
 from cloakwork.mechanisms.attributes.contributions import (
     MOVED,
@@ -472,8 +472,9 @@ class GradientStep:
                 key = first + group[rows] * attribute.size + codes[rows]
                 own.add(case[rows], key, weight * times[rows])
                 # Less how often the tables expect it.
-                row, cell, expected = _usual_values(self.expected[place], groups)
-                usual.add(having[row], first + cell, -weight * expected * expects[row])
+                often, cell, expected = _usual_values(self.expected[place], groups)
+                expects = np.repeat(expects, often)
+                usual.add(np.repeat(having, often), first + cell, -weight * expected * expects)
                 if attribute.is_of_cases:
                     continue
                 # Beside the gradient, how often the value changes within the case.
@@ -503,24 +504,22 @@ def _having(
     events of the activity count for together. ``label``, ``share``: as of ``spread_over_events``.
     """
     known = label >= 0
-    once, place = np.unique(cases.case_of[known] * labels + label[known], return_inverse=True)
-    weight = np.zeros(len(once))
-    np.add.at(weight, place, share[known])
+    once, place, _ = distinct(cases.case_of[known] * labels + label[known])
+    weight = np.asarray(np.bincount(place, share[known], len(once)), np.float64)
     return once // max(labels, 1), once % max(labels, 1), weight
 
 
 def _usual_values(expected: Floats, group: Ints) -> tuple[Ints, Ints, Floats]:
-    """For each entry of ``group`` the values that are usual there: the place of the entry, the cell
-    of the table, and the share.
+    """For each entry of ``group`` how many values are usual there; and of these, entry by entry,
+    the cell of the table, and the share.
     """
     groups, size = expected.shape
     cells = np.flatnonzero(expected.ravel() > 0)
     # Cells stand group by group: ``times`` of each, from ``first`` on.
     times = np.bincount(cells // max(size, 1), minlength=groups)
     first = np.cumsum(times) - times
-    cell = cells[ranges_of(first[group], times[group])]
-    row = owners_of(times[group])
-    return row, cell, expected.ravel()[cell]
+    place = ranges_of(first[group], times[group])
+    return times[group], cells[place], expected.ravel()[cells][place]
 
 
 def _averaged(

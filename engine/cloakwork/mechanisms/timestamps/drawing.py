@@ -8,7 +8,14 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.base.arrays import Floats, Ints, place_in_run, rank_among_equals, shares_in_rows
+from cloakwork.base.arrays import (
+    Floats,
+    Ints,
+    grouped,
+    place_in_run,
+    rank_among_equals,
+    shares_in_rows,
+)
 from cloakwork.kernel import Randomness
 from cloakwork.mechanisms.timestamps.bins import DAY, WEEK, Clock, LogBins
 
@@ -233,29 +240,35 @@ def meet_totals(
     so on down. This is done ``TURNS`` times, and what is then missing the longest gaps take.
     """
 
-    def met(found: Floats) -> Floats:
-        """Gaps that meet the totals, which are coupled to their sums by rank."""
-        sums = np.bincount(case, weights=found, minlength=len(totals))
+    # By rank within the group, or the pair.
+    ranked_totals = totals[grouped(group, totals)[0]]
+    ranked_gaps = gaps[grouped(pair, gaps)[0]]
+
+    def met(found: Ints) -> Floats:
+        """Gaps that meet the totals: the longest case gets the largest one."""
+        sums = np.bincount(case, found, len(totals)).astype(np.int64)
         target = np.empty(len(totals))
-        # By rank within the group: the longest case gets the largest total.
-        target[np.lexsort((sums, group))] = totals[np.lexsort((totals, group))]
+        target[grouped(group, sums)[0]] = ranked_totals
         return with_sums(found, case, target)
 
-    found = gaps.astype(np.float64)
-    # Each turn meets the totals, then gives each pair its own gaps back, by rank.
+    found = gaps
+    # Each turn meets the totals, then gives each pair its own gaps back; ties in random order.
     for _ in range(TURNS):
-        found = by_rank(gaps, pair, met(found), draws).astype(np.float64)
+        _, place = np.unique(met(found), return_inverse=True)
+        mixed = draws.randomness.permutation(len(gaps))
+        found = np.empty_like(gaps)
+        found[mixed[grouped(pair[mixed], place[mixed])[0]]] = ranked_gaps
     return np.rint(met(found)).astype(np.int64)
 
 
-def with_sums(gaps: Floats, case: Ints, sums: Floats) -> Floats:
+def with_sums(gaps: Ints, case: Ints, sums: Floats) -> Floats:
     """Gaps of which those of each case add up to its one of ``sums``: the longest ones are cut to
     one length, or the longest one is made longer, and all others are as they were.
 
     Scaled, all gaps of a case would become other ones, down to those of seconds.
     """
-    order = np.lexsort((gaps, case))
-    ordered, owner = gaps[order], case[order]
+    order, _ = grouped(case, gaps)
+    ordered, owner = gaps[order].astype(np.float64), case[order]
     size = np.bincount(case, minlength=len(sums))
     rank = place_in_run(owner)
     running = np.concatenate([[0.0], np.cumsum(ordered)])
@@ -267,25 +280,8 @@ def with_sums(gaps: Floats, case: Ints, sums: Floats) -> Floats:
     held = np.bincount(owner, weights=np.where(kept, ordered, 0.0), minlength=len(sums))
     others = np.bincount(owner, weights=~kept, minlength=len(sums))
     level = (sums - held) / np.maximum(others, 1)
-    found = np.empty_like(gaps)
+    found = np.empty(len(gaps))
     found[order] = np.where(kept, ordered, np.maximum(level, 0.0)[owner])
-    return found
-
-
-def by_rank(
-    drawn: Ints,
-    group: Ints,
-    like: Floats | Ints,
-    draws: ManyDraws,
-) -> Ints:
-    """What was ``drawn`` for each ``group``, the least where ``like`` is least, and so on; ties in
-    random order.
-    """
-    # A random order first: sorting is stable, so ties are broken by it.
-    mixed = draws.randomness.permutation(len(drawn))
-    order = mixed[np.lexsort((like[mixed], group[mixed]))]
-    found = np.empty_like(drawn)
-    found[order] = drawn[np.lexsort((drawn, group))]
     return found
 
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 import numpy as np
 from pydantic import JsonValue
 
-from cloakwork.base.arrays import Floats, Ints, owners_of, shares_in_rows
+from cloakwork.base.arrays import Floats, Ints, distinct, owners_of, shares_in_rows
 from cloakwork.base.facts import Facts, Window
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
 from cloakwork.kernel import Cases, Gaussian, Kernel, Query, Randomness, Table
@@ -105,6 +105,9 @@ MANY: Final = 1_000
 
 PERIODS: Final = 40
 """Of a window, at most; ten times as many of the century in which one is looked for."""
+
+_NO_CODES: Final = np.zeros(0, np.int64)
+"""A table that is asked for, of which nothing is read yet."""
 
 _THIRD: Final = float(1 / np.sqrt(3))
 """What a case weighs in each of three parts of a table."""
@@ -262,25 +265,33 @@ class ModelledTimes:
         bins = self._bins("gaps", self.longest)
         target = self.cases.codes[self.followers]
         pairs, row = pairs_of(self.cases)
+        every = np.arange(labels)
+        by_target = np.broadcast_to(every, (labels, labels))
+        # Keys are those of all pairs: a part that is drawn later may have others, which then go by
+        # their activity.
+        of_pairs = np.full(labels * labels, -1)
+        of_pairs[pairs] = pairs
+        by_pair = of_pairs.reshape(labels, labels)
+        # Asked before any of them is read: one pass over a log in batches.
+        self._gap_sums("gaps", bins, None, _NO_CODES)
+        self._gap_sums("gaps-by-activity", bins, by_target, _NO_CODES)
+        self._gap_sums("gaps-by-pair", bins, by_pair, _NO_CODES)
+        self._total_sums(_NO_CODES)
+        self._ask("starts", self._start_table.query, _NO_CODES)
         # Each table is expected to be as the coarser one before it.
         of_all = self._all_gaps(bins)
-        every = np.arange(labels)
         of_target = self._gap_table(
             "gaps-by-activity",
             bins,
-            np.broadcast_to(every, (labels, labels)),
+            by_target,
             every,
             target,
             np.repeat(of_all, labels, axis=0),
         )
-        # Keys are those of all pairs: a part that is drawn later may have others, which then go by
-        # their activity.
-        by_pair = np.full(labels * labels, -1)
-        by_pair[pairs] = pairs
         of_pair = self._gap_table(
             "gaps-by-pair",
             bins,
-            by_pair.reshape(labels, labels),
+            by_pair,
             pairs,
             row,
             of_target[pairs % labels],
@@ -289,11 +300,9 @@ class ModelledTimes:
 
     def _all_gaps(self, bins: LogBins) -> Floats:
         """The distribution of all gaps: shape (1, bins)."""
-        codes = np.arange(len(bins))
-        query = gaps_in(self.clock, bins, None)
-        noisy = self._ask("gaps", query, codes, self._spelled([()], bins))
+        noisy = self._gap_sums("gaps", bins, None, np.arange(len(bins)))
         # What the released cases weigh there, as a case of the log would.
-        _, size = np.unique(self.cases.case_of[self.followers], return_counts=True)
+        _, _, size = distinct(self.cases.case_of[self.followers])
         weight = size / np.sqrt(size) * self.cases.worth
         mass = np.bincount(np.zeros_like(size), weights=weight, minlength=1).astype(np.float64)
         # Far beyond the gaps that stand out, noise alone would make some, each longer than a case.
@@ -323,15 +332,10 @@ class ModelledTimes:
         of the ``followers`` has.
         """
         groups = len(expected)
-        labels = self.cases.alphabet
-        names: list[tuple[JsonValue, ...]] = [(label,) for label in labels]
-        if name == "gaps-by-pair":
-            names = list(product(labels, repeat=2))
         codes = asked[:, None] * len(bins) + np.arange(len(bins))
-        query = gaps_in(self.clock, bins, row_of)
-        noisy = self._ask(name, query, codes, self._spelled(names, bins))
+        noisy = self._gap_sums(name, bins, row_of, codes)
         # What the released cases weigh in each group, as a case of the log would.
-        once = np.unique(self.cases.case_of[self.followers] * groups + group)
+        once, _, _ = distinct(self.cases.case_of[self.followers] * groups + group)
         case, of = np.divmod(once, groups)
         weight = self.cases.worth / np.sqrt(np.bincount(case)[case])
         mass = np.bincount(of, weights=weight, minlength=groups).astype(np.float64)
@@ -344,6 +348,28 @@ class ModelledTimes:
             TOLERANCE,
         )
 
+    def _gap_sums(
+        self,
+        name: TableName,
+        bins: LogBins,
+        row_of: Ints | None,
+        codes: Ints,
+    ) -> Floats:
+        """Noisy gaps by no activity, by one or by two."""
+        of = {"gaps": 0, "gaps-by-activity": 1}.get(name, 2)
+        names = list(product(self.cases.alphabet, repeat=of))
+        query = gaps_in(self.clock, bins, row_of)
+        return self._ask(name, query, codes, self._spelled(names, bins))
+
+    def _total_sums(self, codes: Ints) -> Floats:
+        """Noisy durations by the groups of ``totals_in``."""
+        labels = self.cases.alphabet
+        bins = self._bins("totals", self.longest_total)
+        names: list[tuple[JsonValue, ...]] = [(), *((label,) for label in labels)]
+        names += [(label, each) for label in labels for each in range(CLASSES)]
+        query = totals_in(self.clock, bins, len(labels))
+        return self._ask("totals", query, codes, self._spelled(names, bins))
+
     def _meet_totals(self, gaps: Ints, pair: Ints) -> Ints:
         """The same gaps, changed so that the durations of cases follow their own table."""
         cases = self.cases
@@ -352,14 +378,9 @@ class ModelledTimes:
         # All groups of the released cases are asked for, table by table.
         last = cases.codes[cases.offsets[1:][rows] - 1]
         groups = totals_groups(last, cases.lengths[rows], len(cases.alphabet))
-        found = [np.unique(group, return_inverse=True) for group in groups]
+        found = [distinct(group)[:2] for group in groups]
         codes = np.concatenate([keys for keys, _ in found])[:, None] * len(bins)
-        query = totals_in(self.clock, bins, len(cases.alphabet))
-        labels = cases.alphabet
-        names: list[tuple[JsonValue, ...]] = [(), *((label,) for label in labels)]
-        names += [(label, each) for label in labels for each in range(CLASSES)]
-        spell = self._spelled(names, bins)
-        noisy = self._ask("totals", query, codes + np.arange(len(bins)), spell)
+        noisy = self._total_sums(codes + np.arange(len(bins)))
         if not len(rows):
             return gaps
         tables = np.split(noisy, np.cumsum([len(keys) for keys, _ in found])[:-1])
@@ -436,11 +457,15 @@ class ModelledTimes:
             shape = shrunk(noisy, row, hidden * sums + (1 - hidden) * shape[parent])
         return np.pad(shape, [(0, 0), (0, all_bins - bins)])
 
+    @property
+    def _start_table(self) -> StartTable:
+        return StartTable.within(self.clock, self.window, PERIODS)
+
     def _draw_starts(self) -> Ints:
         """The start of each case that has events."""
         size = len(self.rows)
         sigma = self._sigma("starts")
-        table = StartTable.within(self.clock, self.window, PERIODS)
+        table = self._start_table
         noisy = self._ask("starts", table.query, np.arange(table.cells))
         mass = np.array([size * _THIRD * self.cases.worth])
         trend, weekdays, hours = (
@@ -475,7 +500,7 @@ class ModelledTimes:
         lengths = self.cases.lengths[self.rows]
         steps = np.repeat(starts, lengths) + sums_in_cases(gap, self.cases.offsets)
         case = np.tile(owners_of(lengths), 3)
-        cell, times = np.unique(case * cells + week_codes(clock, steps), return_counts=True)
+        cell, _, times = distinct(case * cells + week_codes(clock, steps))
         weighed = (times * parts[cell % cells]) ** 2
         norms = np.sqrt(np.append(1.0, np.bincount(cell // cells, weighed)))
         many = min(len(lengths) * self.cases.worth / sigma / MANY, 1.0)

@@ -16,7 +16,7 @@ from typing import Annotated, Final, Literal
 import numpy as np
 from pydantic import BaseModel, Field, ValidationError
 
-from cloakwork.base.arrays import Floats, Ints, begins_of
+from cloakwork.base.arrays import Floats, Ints, begins_of, distinct
 from cloakwork.base.costs import Composed, PrivacyEvent, gaussian_moves
 from cloakwork.base.exact import drawn_sigma
 from cloakwork.base.facts import UNIX_EPOCH, Facts, Window
@@ -245,8 +245,7 @@ def pairs_of(cases: Cases) -> tuple[Ints, Ints]:
     """
     after = np.flatnonzero(cases.place)
     pair = cases.codes[after - 1] * len(cases.alphabet) + cases.codes[after]
-    pairs, row = np.unique(pair, return_inverse=True)
-    return pairs, row
+    return distinct(pair)[:2]
 
 
 def spread_over(
@@ -263,7 +262,7 @@ def spread_over(
         return Entries(case, case, code)
     # One number for each case and group.
     together = case * (int(group.max()) + 1) + group
-    _, place, count = np.unique(together, return_inverse=True, return_counts=True)
+    _, place, count = distinct(together)
     # Rounded down, so that a group never weighs more than 1.
     return Entries(case, UNIT_NORM // count[place], code)
 
