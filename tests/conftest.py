@@ -161,7 +161,7 @@ def look_for_few(patch: pytest.MonkeyPatch) -> None:
     from cloakwork.evaluation import compare, rehearsal, utility
 
     patch.setattr(utility, "ATTACKED", 12)
-    patch.setattr(rehearsal, "TARGETS", 12)
+    patch.setattr(rehearsal, "ATTACKED", 12)
     patch.setattr(rehearsal, "SEARCH_SECONDS", 0.1)
     patch.setattr(compare, "_SEARCH_SECONDS", 0.1)
     patch.setattr(compare, "MOST_SOUGHT", 60)

@@ -42,7 +42,7 @@ def test_the_columns_stand_first(cloakwork, tmp_path):
     assert found.taken == taken and "Maßnahme" in found._repr_html_()
     assert len(repr(found)) < 200 and "40 cases" in repr(found)
     nature = {each.name: each.nature for each in found.proposals}
-    assert nature["Hauptdiagnose"] == "sensitive"
+    assert nature["case:Hauptdiagnose"] == "sensitive"
 
 
 def test_what_is_said_is_no_longer_open(tmp_path):

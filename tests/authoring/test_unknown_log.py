@@ -46,12 +46,58 @@ def test_a_person_of_a_table_becomes_the_unit(cloakwork, tmp_path):
     assert cloakwork("policy", "suggest", "--quick", log, "--out", policy).code == 0
     text = policy.read_text("utf-8")
     name = "case:Versicherungsnehmer"
-    text = text.replace('    "Versicherungsnehmer": {role', f'    "{name}": {{role')
-    text = text.replace("    columns:\n", f'    columns:\n      "{name}": "Versicherungsnehmer"\n')
+    assert f'      "{name}": "Versicherungsnehmer"\n' in text
     text = re.sub(r"(?m)^  unit: case.*$", "", text).replace("  # unit:", "  unit:")
     policy.write_text(text, "utf-8")
     said = cloakwork("plan", policy, log, "--no-preview")
     assert said.code == 0 and name in said.out, said.err
+
+
+def test_a_column_that_is_one_of_cases_is_read_as_one(cloakwork, tmp_path):
+    """One value on every row of each case, to the last row of the file; as an assumption."""
+    rows = [
+        f"{case},{step},2024-01-0{1 + step} 08:00:00,{case % 3},{case % 4 if step else 9},x"
+        for case in range(40)
+        for step in range(3)
+    ]
+    changed = [*rows[:-1], rows[-1].replace(",0,", ",7,")]
+    assert rows[-1] != changed[-1]
+    found = []
+    for number, lines in enumerate((rows, changed)):
+        log, policy = tmp_path / f"{number}.csv", tmp_path / f"{number}.yaml"
+        log.write_text("\n".join(("case,activity,timestamp,region,ward,source", *lines)), "utf-8")
+        said = cloakwork("policy", "suggest", "--quick", log, "--out", policy)
+        assert said.code == 0, said.err
+        assert cloakwork("plan", policy, log).code == 0
+        text = policy.read_text("utf-8")
+        found.append('"case:region": "region"' in text)
+        assert ("and which are of cases" in text) == ('"case:region"' in text)
+        # What differs within a case, and what is the same throughout the log, stay of events.
+        assert '"ward": {role' in text and '"source": {role' in text
+    assert found == [True, False]
+
+
+def test_an_attribute_that_tells_the_path_is_found_by_its_values(cloakwork, tmp_path):
+    """Whatever it is called; a value that two paths share tells none."""
+    paths = ["ab", "abc", "acb", "ac"]
+    rows = [
+        f"{case},{step},2024-01-0{1 + number} 08:00:00,{case % 8},{case % 3},{case % 8 // 3}"
+        for case in range(48)
+        for number, step in enumerate(paths[case % 4])
+    ]
+    log, policy = tmp_path / "log.csv", tmp_path / "p.yaml"
+    log.write_text("\n".join(("case,activity,timestamp,kind,colour,size", *rows)), "utf-8")
+    assert cloakwork("policy", "suggest", "--quick", log, "--out", policy).code == 0
+    told = [line for line in policy.read_text("utf-8").splitlines() if "whole activity" in line]
+    assert len(told) == 1 and '"case:kind": {role: identifier' in told[0]
+    text = policy.read_text("utf-8")
+    for name in ("kind", "colour", "size"):
+        rule = f'    "case:{name}": {{role: sensitive, treatment: keep}}'
+        text = re.sub(rf'(?m)^    "case:{name}": .*$', rule, text)
+    policy.write_text(text, "utf-8")
+    said = " ".join(cloakwork("policy", "lint", policy, log).out.split())
+    assert said.count("is released and covered by no guarantee, and in this log") == 1
+    assert "'case:kind' is released" in said and "stands for the whole activity" in said
 
 
 def test_a_date_of_two_meanings_is_a_question(cloakwork, tmp_path):

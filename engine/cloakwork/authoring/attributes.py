@@ -192,7 +192,8 @@ class Figures:
     - ``like_people``: share of the distinct values of text that look like people's names or logins.
     - ``longest``: characters of the longest text.
     - ``follows_activity``: an event's activity tells the value, and there are several of both.
-    - ``follows_variant``: the activity sequence of a case tells the value, and the value it.
+    - ``follows_variant``: the value in a case tells its activity sequence, and several cases share
+      one.
     - ``copies``: the standard column whose text each value repeats.
     """
 
@@ -261,7 +262,8 @@ def _figures(log: EventLog, name: str, variants: pl.Series) -> Figures:
     cases = values_of_case.height
     known = cases_of_value["value"]
     type_ = _type_of(values, known)
-    told, keys, told_values = _counts(variants if of_case else log.events[ACTIVITY], text)
+    told, keys, told_values = _counts(log.events[ACTIVITY], text) if not of_case else (0, 0, 0)
+    tells, of_variants, of_values = _counts(variants.gather(pairs["case"]), pairs["value"])
     return Figures(
         name=name,
         type=type_,
@@ -275,11 +277,12 @@ def _figures(log: EventLog, name: str, variants: pl.Series) -> Figures:
         like_people=share_like_people(known) if type_ == "text" else 0.0,
         longest=int(known.str.len_chars().max() or 0),  # type: ignore[arg-type]
         # An activity has one value at most.
-        follows_activity=not of_case and told_values > 1 and told == keys,
-        # Variants and values go together one to one, and some case shares its variant.
-        follows_variant=of_case
-        and len(text) > told == keys == told_values > 1
-        and not text.null_count(),
+        follows_activity=told_values > 1 and told == keys,
+        # One to one, with some case that shares its variant; or so few values that it is no chance.
+        follows_variant=cases == pairs.height
+        and tells == of_values
+        and of_variants > 1
+        and (tells == of_variants < cases or 2 * tells <= cases),
         copies=_copied(log, text, of_case=of_case),
     )
 

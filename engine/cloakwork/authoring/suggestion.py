@@ -210,7 +210,7 @@ class Suggestion:
         said = sorted(options.model_dump(exclude={"columns"}))
         found = [f"how its file is read ({', '.join(said)})"] if said else []
         if options.columns:
-            found.append("which columns are case, activity and time")
+            found.append("which columns are case, activity and time, and which are of cases")
         if self.proposals:
             found.append("the roles and types of attributes")
         if self.goal == "k-anonymity" and self.times == "noised":
@@ -307,11 +307,11 @@ def _notes_on(found: Suggestion) -> Iterator[str]:
         names = ", ".join(found.persons)
         yield f"one person may have several cases, by {names}: --unit protects it"
     if found.persons_of_events and is_open:
-        how = "--unit protects it"
-        if not found.detected.options.columns:
-            how = "only an attribute of cases can be the unit, so each case is protected by itself"
         names = ", ".join(found.persons_of_events)
-        yield f"one person may have several cases, by {names}: {how}"
+        yield (
+            f"one person may have several cases, by {names}: only an attribute of cases can be the "
+            "unit, so each case is protected by itself"
+        )
     yield from found.detected.questions
     if found.questions:
         yield "the file holds a question in <...> that you answer before it is valid"
@@ -322,7 +322,7 @@ def _notes_on(found: Suggestion) -> Iterator[str]:
 
 BESIDE: Final[dict[Audience, tuple[tuple[Goal, Times], ...]]] = {
     "internal": (("k-anonymity", "drawn"), ("whole-log-dp", "drawn")),
-    "share": (("k-anonymity", "drawn"), ("whole-log-dp", "drawn")),
+    "share": (("k-anonymity", "drawn"), ("k-anonymity", "noised"), ("whole-log-dp", "drawn")),
     "publish": (("whole-log-dp", "drawn"), ("control-flow-dp", "none")),
 }
 """The forms that each audience may want."""

@@ -5,13 +5,16 @@ check first.
 import re
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+import polars as pl
 from pydantic import ValidationError
 
 from cloakwork.base.errors import LogError
-from cloakwork.base.naming import CASE_ID, CASE_PREFIX
+from cloakwork.base.naming import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, values_of
 from cloakwork.base.text import first_fault, first_names, shown
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats.detect import DetectedInput, examine_input
@@ -31,7 +34,8 @@ def read_unknown(
     """The log at ``path``, and how it was read: as its file seems to need it.
 
     ``columns`` and ``said``: which column holds what, and the other keys of ``spec.input``, where
-    the author says it; or both as ``options``. Raises LogError, also where it is open which column
+    the author says it; or both as ``options``. A column of a table with one value on all rows of
+    every case is read as an attribute of cases. Raises LogError, also where it is open which column
     or which part of the file is meant.
     """
     # What the author says goes before what the file seems to be.
@@ -42,7 +46,13 @@ def read_unknown(
         # For looking at the attributes either will do; the author says which it is.
         looked = looked.model_copy(update={"time_format": detected.time_formats[0]})
     try:
-        return read_log(path, options=looked), detected
+        log = read_log(path, options=looked)
+        if (looked.format or format_of(path)) not in TABLES or not (names := _same_in_cases(log)):
+            return log, detected
+        columns = {**looked.columns, **{CASE_PREFIX + name: name for name in names}}
+        options = detected.options.model_copy(update={"columns": columns})
+        looked = looked.model_copy(update={"columns": columns})
+        return read_log(path, options=looked), replace(detected, options=options)
     except LogError as error:
         problem = error.problem
         hint = error.problem.hint
@@ -53,6 +63,24 @@ def read_unknown(
         hint = hint.replace("spec.input.columns, or --column", "--column")
         hint = hint.replace("spec.input.", "--input ")
         raise LogError(problem.path, problem.message, line=problem.line, hint=hint) from None
+
+
+def _same_in_cases(log: EventLog) -> list[str]:
+    """The attributes of events that have one value in each case, and several in the log."""
+    events = log.events.drop(ACTIVITY, TIMESTAMP, strict=False)
+    # A case's events stand together.
+    is_inside = np.diff(log.case_of, prepend=-1) == 0
+    changes = events.select(pl.all().ne_missing(pl.all().shift()))
+    inside = changes.filter(is_inside).sum()
+    return [
+        name
+        for name in events.columns
+        if is_inside.any()
+        and CASE_PREFIX + name not in log.cases.columns
+        # The first value of all changes from none.
+        and values_of(changes, name).sum() > 1
+        and not values_of(inside, name).item()
+    ]
 
 
 def _as_said(

@@ -329,6 +329,7 @@ def _answered_in_terminal(request: "SuggestionRequest") -> "SuggestionRequest":
 
 def _forms_table(found: "Suggestion", forms: "Sequence[RehearsedForm]") -> Iterator[str]:
     """The forms beside each other: what is kept, who is found, what it costs."""
+    from cloakwork.evaluation.utility import ATTACKED
     from cloakwork.report.comparison import form_rows
 
     proposed = found.instead_of or found.form
@@ -344,7 +345,7 @@ def _forms_table(found: "Suggestion", forms: "Sequence[RehearsedForm]") -> Itera
     is_asked = found.instead_of is None and not found.follows_from_answers
     by = "as it was asked for" if is_asked else "from the answers alone"
     yield f"  *: proposed, {by}. !: above {most:g} %, the threshold;"
-    yield "  ?: below it, but its upper bound (95 %) is above."
+    yield f"  ?: below it, but its upper bound (95 %, by at most {ATTACKED} cases) is above."
     chosen = next((each for each in forms if each.name == found.form), None)
     if chosen is not None and any(share.share > found.threshold for share in chosen.found.values()):
         yield (

@@ -22,6 +22,7 @@ from cloakwork.evaluation.compare import (
 from cloakwork.evaluation.knowledge import shares_found
 from cloakwork.evaluation.risk_figures import Share
 from cloakwork.evaluation.sweeping import settings_of
+from cloakwork.evaluation.utility import ATTACKED
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.log.eventlog import EventLog
 from cloakwork.noise import secret
@@ -30,7 +31,6 @@ from cloakwork.plan.planner import make_plan
 from cloakwork.policy.model import Policy
 from cloakwork.run.run import Run
 
-TARGETS: Final = 150
 SEARCH_SECONDS: Final = 5.0
 
 
@@ -108,5 +108,5 @@ def _tried(
     source, released = map(in_memory, Run(plan=brief, noise=secret()).trial(log))
     figures = measured_figures(brief, source, released)
     kept = {name: figures[name] for name in ("similarity", "durations", "waits", "attributes")}
-    found = shares_found(source, released, brief, targets=TARGETS, reporter=reporter)
+    found = shares_found(source, released, brief, targets=ATTACKED, reporter=reporter)
     return row.model_copy(update={**kept, "found": found})

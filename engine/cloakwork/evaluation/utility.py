@@ -62,7 +62,7 @@ MOST_PAIRS: Final = 6_000_000
 core, and 500 MB.
 """
 
-ATTACKED: Final = 100
+ATTACKED: Final = 150
 """Cases that are looked for in a release for a report."""
 
 MOST_ATTACKED: Final = 200_000

@@ -18,6 +18,7 @@ from cloakwork.evaluation.risk_figures import (
     Share,
     above_threshold,
 )
+from cloakwork.evaluation.utility import ATTACKED
 from cloakwork.guarantees import ConfidenceBound, Guarantee
 from cloakwork.plan.model import Claim, Plan, PlannedExposure, Step, TreatedAttribute
 from cloakwork.plan.sentences import action_of, caveat_in_words, column_in_words
@@ -290,7 +291,7 @@ def findable_lines(attacks: Iterable[Attack], threshold: float | None) -> Iterat
     }
     parts = [f"{words} {known[name]}" for name, words in said.items() if name in known]
     if parts:
-        yield f"a case is found {', '.join(parts)} (of the cases; docs: risk)"
+        yield f"a case is found {', '.join(parts)} (told by at most {ATTACKED} cases; docs: risk)"
     yield from threshold_lines(attacks, threshold)
 
 

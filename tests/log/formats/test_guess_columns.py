@@ -187,3 +187,26 @@ def test_the_case_is_no_amount():
     # The twin: as whole numbers they could number orders.
     whole = table.with_columns(pl.col("order_value").str.replace(".", "", literal=True))
     assert guess_columns(header, whole).taken["case:concept:name"] == "order_value"
+
+
+def test_the_case_is_no_amount_and_stands_for_more_than_itself():
+    """An amount named for an order is no order; an id without a telling name has attributes that
+    are the same throughout it, where an age has none.
+    """
+    draw = random.Random(3)
+    rows = []
+    for case in range(300):
+        amount, land, age = round(draw.uniform(5, 90), 2), draw.choice("ABC"), draw.randint(6, 80)
+        for step in ("announce", "label", "refund")[: draw.choice((2, 3))]:
+            day = draw.randint(1, 28)
+            rows.append((f"P{case:05d}", step, f"2024-02-{day:02d} 08:00:00", amount, land, age))
+    for header in (
+        ("return_id", "step", "at", "order_value", "country", "age"),
+        ("Kennzeichen", "Schritt", "Zeitpunkt", "Auftragswert", "Land", "Alter"),
+    ):
+        table = pl.DataFrame(rows, schema=list(header), orient="row").cast(pl.String)
+        found = guess_columns(header, table)
+        assert found.taken["case:concept:name"] == header[0], found
+    # Without anything that depends on it, a number of few values stays open.
+    alone = table.select("Schritt", "Zeitpunkt", "Alter")
+    assert "case:concept:name" not in guess_columns(alone.columns, alone).taken

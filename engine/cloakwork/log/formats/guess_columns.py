@@ -94,6 +94,9 @@ class _Search:
         role = _WORDS[full]
         if not ranked or points[ranked[0]] < LEAST:
             possible = tuple(name for name in ranked[:3] if points[name] > 0)
+            # Whoever has little to go by takes an example for advice, and a wrong case protects
+            # nobody.
+            possible = () if full == CASE_ID else possible
             self.leave_open(full, f"no column seems to hold the {role}", possible)
             return
         self.taken[full] = ranked[0]
@@ -188,7 +191,7 @@ def guess_columns(
         said_of = f"which objects are cases is open; of {table.height:,} rows these name one: "
         search.leave_open(CASE_ID, said_of + ", ".join(counts), objects)
     else:
-        search.find(CASE_ID, lambda name: _points_as_case(name, values_of(table, name)))
+        search.find(CASE_ID, lambda name: _points_as_case(name, values_of(table, name), table))
     search.find_time()
     case_id = search.taken.get(CASE_ID)
     cases = values_of(table, case_id) if case_id in table.columns else None
@@ -207,7 +210,7 @@ def guess_columns(
     )
 
 
-def _points_as_case(name: str, values: pl.Series) -> int:
+def _points_as_case(name: str, values: pl.Series, table: pl.DataFrame) -> int:
     distinct = values.n_unique()
     rows = len(values)
     texts = values.cast(pl.String)
@@ -222,7 +225,14 @@ def _points_as_case(name: str, values: pl.Series) -> int:
         return points - 1
     with_digits = texts.str.contains(r"\d").mean()
     points += with_digits is not None and float(with_digits) > 0.9  # type: ignore[arg-type]
-    return points + (2 <= rows / distinct <= 100)
+    points += 2 <= rows / distinct <= 100
+    # What is the same throughout each case tells of an id that stands for more.
+    others = (values_of(table, each) for each in table.columns if points > 1)
+    return points + any(
+        1 < other.n_unique() < distinct
+        and pl.DataFrame({"value": values, "other": other}).unique().height == distinct
+        for other in others
+    )
 
 
 def _points_as_activity(
