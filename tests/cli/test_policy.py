@@ -346,18 +346,21 @@ def test_forms_are_tried_beside_each_other(cloakwork, tmp_path):
     ledger = f"sqlite:///{tmp_path / 'l.db'}"
     options = ("--out", out, "--dataset", "d", "--purpose", "a study", "--ledger", ledger)
     tried = json.loads(cloakwork("policy", "suggest", log, *options, "--json").out)["forms"]
-    assert [each["name"] for each in tried] == ["k-anonymity", "whole-log-dp"]
+    names = ["k-anonymity", "k-anonymity-noised-times", "whole-log-dp"]
+    assert [each["name"] for each in tried] == names
     for each in tried:
         assert each["fault"] is None
         assert 0 < each["similarity"] <= 1
         assert set(each["found"]) == {"sequence", "timed-events-3", "sequence-times"}
         # Of few cases the shares themselves are chance.
-        assert max(share["low"] for share in each["found"].values()) < 0.09
+        lowest = max(share["low"] for share in each["found"].values())
+        # Who knows three times finds the case by noise on single ones.
+        assert (lowest < 0.09) == (each["name"] != "k-anonymity-noised-times")
     # That forms were compared is noted, and nothing is released.
     told = json.loads(cloakwork("ledger", "history", "--ledger", ledger, "--json").out)
     assert told["releases"] == []
     (noted,) = told["comparisons"]
-    assert [each["name"] for each in noted["policies"]] == ["p", "p"]
+    assert [each["name"] for each in noted["policies"]] == ["p", "p", "p"]
     owner = ("--owner", "O", "--total", "epsilon=1,delta=1e-6", "--ledger", ledger)
     assert cloakwork("dataset", "declare", "D", *owner).code == 0
     refused = cloakwork("policy", "suggest", log, *options, "--force")

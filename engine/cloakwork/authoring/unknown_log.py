@@ -67,15 +67,15 @@ def read_unknown(
 
 def _same_in_cases(log: EventLog) -> list[str]:
     """The attributes of events that have one value in each case, and several in the log."""
-    events = log.events.drop(ACTIVITY, TIMESTAMP, strict=False)
     # A case's events stand together.
     is_inside = np.diff(log.case_of, prepend=-1) == 0
-    changes = events.select(pl.all().ne_missing(pl.all().shift()))
+    changes = log.events.select(pl.all().ne_missing(pl.all().shift()))
     inside = changes.filter(is_inside).sum()
     return [
         name
-        for name in events.columns
+        for name in changes.columns
         if is_inside.any()
+        and name not in (ACTIVITY, TIMESTAMP)
         and CASE_PREFIX + name not in log.cases.columns
         # The first value of all changes from none.
         and values_of(changes, name).sum() > 1
