@@ -269,11 +269,9 @@ def suggest(
         if asks and take is None and len(possible) > 1 and found.form in possible:
             chosen = click.prompt("Form", default=found.form, type=click.Choice(possible))
             found = found.taking(chosen) if chosen != found.form else found
-    fault = budget_fault(forms_beside(found)[found.form], book)
     # A policy that can never be applied for lack of budget is not written.
-    if fault is not None:
-        others = [each.name for each in forms if each.fault is None]
-        instead = f"; --take {others[0]} would fit" if others else ""
+    if fault := budget_fault(forms_beside(found)[found.form], book):
+        instead = "".join(f"; --take {each.name} would fit" for each in forms if not each.fault)
         raise CloakworkError(f"{found.form} is not proposed: {fault}{instead}")
     if found.values and not found.questions:
         parse_policy(found.text, str(out))  # answers may not fit the form
