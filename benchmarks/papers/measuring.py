@@ -29,6 +29,7 @@ from benchmarks.variants.cell import declared as cell_facts
 from cloakwork.accounting.events import cost
 from cloakwork.base.costs import DiscreteLaplace, PoissonSampled, Repeated
 from cloakwork.base.facts import Facts
+from cloakwork.engines.memory import MemoryEngine
 from cloakwork.errors import CloakworkError
 from cloakwork.evaluation.control_flow import (
     absolute_log_difference,
@@ -199,7 +200,8 @@ def k_anonymous(name: str, log: EventLog, k: int, scope: str) -> Make:
         summary = mechanism.step(offer.params, Facts()).summary.of(log)
         decision = mechanism.decide(offer.params, summary, secret())
         seconds = time.perf_counter() - begun
-        release = mechanism.rewrite(offer.params, decision, secret().stream()).apply(log)
+        rewrite = mechanism.rewrite(offer.params, decision, secret().stream())
+        release = MemoryEngine().rewrite(log, rewrite)
         return Made(log, release, seconds, {"log distance": decision.internal["distance"]})
 
     return make
