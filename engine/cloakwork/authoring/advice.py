@@ -16,8 +16,8 @@ from cloakwork.base.facts import unit_name
 from cloakwork.base.globs import is_glob
 from cloakwork.base.naming import values_of
 from cloakwork.base.quantities import hours
-from cloakwork.guarantees import MetricPrivacy
 from cloakwork.guarantees.employees import performers
+from cloakwork.guarantees.metric_privacy import MetricPrivacy
 from cloakwork.ledger.account import Account, BudgetTerms, require_same_period
 from cloakwork.ledger.books import NOTHING, DeclaredTotal, shifts_covering
 from cloakwork.ledger.declarations import DatasetDeclaration
