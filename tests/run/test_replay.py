@@ -274,7 +274,11 @@ def test_at_the_command_line(cloakwork) -> None:
     told = json.loads(cloakwork("audit", "replay", "variants/threshold", "--runs", 3, "--json").out)
     assert told["passed"]
     assert told["used"] == 1
-    assert told["questions"] == 1
+    assert (told["questions"], told["compared"]) == (1, 1)
+    # Sums that are sampled are not compared, and nothing is said of them.
+    sampled = cloakwork("audit", "replay", "dfg/laplace", "--runs", 2).out
+    assert "behind 0 of them were compared" in sampled
+    assert "charge" not in sampled
     nothing = cloakwork("audit", "replay", "kanon/auto", "--policy", "kanon-control-flow")
     assert nothing.code == 1
     assert "asks nothing" in nothing.err

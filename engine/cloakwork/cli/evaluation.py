@@ -372,18 +372,22 @@ def replay(
                 except NotCovered as fault:
                     faults.append({"neighbour": what, "fault": str(fault)})
     questions = sum(step.charged for step in found)
+    compared = sum(step.compared for step in found)
     if as_json:
         told = {"mechanism": mechanism, "runs": runs, "questions": questions, "used": used}
-        print_json(told | {"passed": not faults, "faults": faults})
+        print_json(told | {"compared": compared, "passed": not faults, "faults": faults})
     else:
         click.echo(
-            f"{mechanism}: {questions:,} questions on {runs:,} neighbours of the log; what is "
-            f"behind them moved by {100 * used:.0f} % of what is charged at most"
+            f"{mechanism}: {questions:,} questions on {runs:,} neighbours of the log; the sums "
+            f"behind {compared:,} of them were compared"
         )
+        if compared:
+            click.echo(f"they moved by {100 * used:.0f} % of what is charged at most")
         for each in faults[:5]:
             click.echo(f"  {each['neighbour']}: {each['fault']}")
         if not faults:
-            click.echo("audit passed: the same questions, within the charge; no proof")
+            within = ", and what was compared within the charge" if compared else ""
+            click.echo(f"audit passed: the same questions{within}; no proof")
     if faults:
         click.echo(f"{mechanism}: audit failed on {len(faults):,} neighbours", err=True)
         context.exit(EXCEEDED)

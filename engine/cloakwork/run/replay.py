@@ -80,13 +80,15 @@ class _AllAnswered(BaseException):
 @dataclass(frozen=True, slots=True)
 class Question:
     """``said``: what is asked, and by which parameters; ``sums``: the exact ones behind the answer,
-    None where there are none; ``charged``: by what, None where it is free.
+    None where there are none; ``charged``: by what, None where it is free; ``is_compared``: whether
+    a replay compares the sums, which it does not where they are sampled.
     """
 
     said: tuple[object, ...]
     answer: Any
     sums: Sums | None
     charged: PrivacyEvent | None
+    is_compared: bool = True
 
 
 FindSums = Callable[[], Sums]
@@ -125,7 +127,8 @@ class Script:
         """
         if self.place is None:
             found, exact = answer(), None if sums is None else sums()
-            self.questions.append(Question(said, found, exact, charged and charged()))
+            cost = charged and charged()
+            self.questions.append(Question(said, found, exact, cost, is_compared))
             return found
         if self.place == len(self.questions):
             raise NotCovered(f"it asks once more: {_shown(said)}")
@@ -423,6 +426,16 @@ class ReplayedStep:
     def charged(self) -> int:
         """How many questions were charged."""
         return sum(each.charged is not None for each in self.script.questions)
+
+    @property
+    def compared(self) -> int:
+        """Of how many of these a replay compares the sums: of none that are sampled, and of a
+        descent those of some steps.
+        """
+        return sum(
+            each.charged is not None and each.sums is not None and each.is_compared
+            for each in self.script.questions
+        )
 
     def replayed_on(
         self, neighbour: EventLog, heed: Heed | None = None, noise: Noise | None = None
