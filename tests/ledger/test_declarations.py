@@ -105,6 +105,18 @@ def test_a_total_that_stands_for_what_was_spent_is_never_raised(ledger: Ledger) 
         ledger.reserve(request(metric(0.8, 1)))
 
 
+def test_an_amendment_that_would_not_bind_is_refused(ledger: Ledger) -> None:
+    """A policy's own total binds what was spent under it, though the dataset declared none."""
+    reserve(ledger, unit(0.3), total(1.0))
+    raised = {"unit": Cost(epsilon=9.0)}
+    with pytest.raises(PlanImpossible, match="made under a total of epsilon 1"):
+        declare(ledger, totals=raised, amend=True, sign=lambda _: {})
+    assert not ledger.events("dataset-declared", dataset="claims")
+    # What is no higher, and what nothing was spent of, may be declared.
+    lower = {"unit": Cost(epsilon=0.9), "metric": Cost(epsilon=9.0)}
+    assert declare(ledger, totals=lower, amend=True, sign=lambda _: {})
+
+
 def test_a_policy_binds_what_it_spends(ledger: Ledger) -> None:
     """Its statement prints no other total."""
     ledger.reserve(request((), terms=BudgetTerms(totals=total(0.5))))

@@ -10,11 +10,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from cloakwork.base.costs import Cost, Currency
-from cloakwork.base.errors import CloakworkError
+from cloakwork.base.costs import Cost, Currency, cost_text
+from cloakwork.base.errors import Cause, CloakworkError, PlanImpossible
 from cloakwork.base.quantities import DATASET_PATTERN
 from cloakwork.base.text import first_fault, folded
-from cloakwork.ledger.account import require_same_period
+from cloakwork.ledger.account import Account, require_same_period
 from cloakwork.ledger.case_hashes import Resemblance, resemblances
 from cloakwork.ledger.declarations import (
     LONGEST_NAME,
@@ -134,6 +134,8 @@ def declare_dataset(
         records = records_of(book.url, entries, dataset)
         unspent = unspent_currencies(records) if amend else ()
         combined = earlier.tightened_by(later, dataset, unspent)
+        if amend:
+            _require_raised(dataset, later, Account.of(records))
         held.append(combined)
         # The entry is written after this: it says all that is in force, so the newest one does.
         body.update(combined.fields())
@@ -152,6 +154,20 @@ def declare_dataset(
     except _DeclaredAlready:
         return held[-1], False
     return held[-1], True
+
+
+def _require_raised(dataset: str, later: DatasetDeclaration, account: Account) -> None:
+    """Raise PlanImpossible where an amendment would raise nothing: what a policy spent under its own
+    smaller total is bound by that one for good.
+    """
+    for total in account.totals:
+        asked = later.totals.get(total.book.currency)
+        if asked is not None and not asked.is_within(total.cost):
+            reason = (
+                f"{total.book.currency}: a release was made under a total of {cost_text(total.cost)}, which "
+                "binds from then on; amending raises only what nothing was spent of"
+            )
+            raise PlanImpossible([Cause(f"dataset '{dataset}'", reason)], policy="dataset")
 
 
 def signed_text(dataset: str, body: Mapping[str, Any]) -> bytes:
