@@ -157,15 +157,16 @@ def declare_dataset(
 
 
 def _require_raised(dataset: str, later: DatasetDeclaration, account: Account) -> None:
-    """Raise PlanImpossible where an amendment would raise nothing: what a policy spent under its own
-    smaller total is bound by that one for good.
+    """Raise PlanImpossible where an amendment would raise nothing: what a policy spent under its
+    own smaller total is bound by that one for good.
     """
     for total in account.totals:
         asked = later.totals.get(total.book.currency)
         if asked is not None and not asked.is_within(total.cost):
+            known = f"{total.book.currency}: a release was made under a total of "
             reason = (
-                f"{total.book.currency}: a release was made under a total of {cost_text(total.cost)}, which "
-                "binds from then on; amending raises only what nothing was spent of"
+                f"{known}{cost_text(total.cost)}, which binds from then on; amending raises only "
+                "what nothing was spent of"
             )
             raise PlanImpossible([Cause(f"dataset '{dataset}'", reason)], policy="dataset")
 

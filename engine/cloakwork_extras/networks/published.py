@@ -77,9 +77,13 @@ class GenerativePublished(TrainsNetwork, PublishedRelease[P]):
         # Nothing to draw among: an empty log gives an empty release.
         if not variants:
             return Measurement(variants, cases)
-        require_torch()
+        require_torch("opacus")
         drawn, figures = self.draw(params, cases, kernel.randomness)
         return Measurement(variants, drawn, {"variants that can be drawn": len(cases), **figures})
+
+    def training_device(self) -> Literal["cpu", "cuda"]:
+        """Networks of this size are trained on no card."""
+        return "cpu"
 
     def training_seconds(
         self, params: P, facts: Facts, device: Literal["cpu", "cuda"]

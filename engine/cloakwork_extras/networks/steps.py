@@ -5,6 +5,7 @@ budget to their noise: the least that the accountant allows, and what papers tak
 import math
 from collections.abc import Callable
 from functools import cache, lru_cache
+from importlib import import_module
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 import numpy as np
@@ -14,7 +15,7 @@ from cloakwork.base.arrays import Floats, Ints
 from cloakwork.base.costs import FREE, Composed, Cost, PrivacyEvent, Repeated
 from cloakwork.base.errors import MechanismError, MissingDevice, MissingExtra, first_line
 from cloakwork.kernel import Descent
-from cloakwork.mechanisms.devices import INSTALL, chosen_name, has_torch
+from cloakwork.mechanisms.devices import INSTALL, chosen_name
 
 if TYPE_CHECKING:
     import torch
@@ -30,19 +31,21 @@ class TrainsNetwork:
         return "cuda" if chosen_device().type == "cuda" else "cpu"
 
 
-def require_torch() -> None:
-    """Load torch; raises MissingExtra, in one line, where that cannot be.
+def require_torch(*beside: str) -> None:
+    """Load torch, and the packages ``beside`` it; raises MissingExtra, in one line, where that
+    cannot be.
 
     To be called before anything is charged, and before a kernel asks for a gradient: what fails
     there is passed over in silence.
     """
-    try:
-        import torch  # noqa: F401 - it loads here, or nowhere
-    except (ImportError, OSError) as error:
-        missing = "which is not installed"
-        if has_torch():
+    for name in ("torch", *beside):
+        try:
+            import_module(name)
+        except (ImportError, OSError) as error:
             missing = f"which cannot be loaded ({first_line(error)})"
-        raise MissingExtra(f"training a network needs torch, {missing}: {INSTALL}") from error
+            if isinstance(error, ModuleNotFoundError) and error.name == name:
+                missing = "which is not installed"
+            raise MissingExtra(f"training a network needs {name}, {missing}: {INSTALL}") from error
 
 
 def chosen_device() -> "torch.device":
