@@ -1,0 +1,1 @@
+"""Measurements; a package of its own, since others install one of this name (opacus does)."""
