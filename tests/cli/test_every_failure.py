@@ -151,8 +151,9 @@ def check_all(attempted):
 def check_one_line(attempt: Attempt) -> None:
     """An exit code of the contract; a failure in one line, never a traceback."""
     code, err = attempt.said.code, attempt.said.err
-    moved = code == 3 and "or cannot be read; plan again" in err
-    assert code in (0, 1, 5) or moved, "no exit code of the contract"
+    # A policy that cannot be read, and a plan's file that has gone, are refused as such.
+    refused = code == 3 and re.search("or cannot be read; plan again|: cannot be read: ", err)
+    assert code in (0, 1, 5) or refused, "no exit code of the contract"
     for word in ("Traceback", "internal error", "Exception ignored", "panicked"):
         assert word not in err, word
     # A JVM of Spark writes beside it.

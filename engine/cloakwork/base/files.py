@@ -161,7 +161,9 @@ class Lock:
 
     def remove_folder(self) -> None:
         """Remove the folder with all that is in it, as far as that can be done, and unlock."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        # What is left the next start removes.
+        with suppress(MemoryError):
+            shutil.rmtree(self.path, ignore_errors=True)
         self.release()
 
 
