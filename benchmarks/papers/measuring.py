@@ -20,12 +20,12 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+
 from benchmarks.generative.cell import OPTIONS as NETWORKS
 from benchmarks.generative.cell import UNIFORM
 from benchmarks.generative.cell import uniform as drawn_uniformly
 from benchmarks.papers.tables import Row, read_table
 from benchmarks.variants.cell import declared as cell_facts
-
 from cloakwork.accounting.events import cost
 from cloakwork.base.costs import DiscreteLaplace, PoissonSampled, Repeated
 from cloakwork.base.facts import Facts
