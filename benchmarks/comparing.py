@@ -36,7 +36,7 @@ from cloakwork.noise import reproducible  # noqa: E402
 from cloakwork.plan.budget import profile_params  # noqa: E402
 from cloakwork.plan.planner import make_plan  # noqa: E402
 from cloakwork.policy.model import Policy, ProfileShare  # noqa: E402
-from cloakwork.run.profile import figures_of  # noqa: E402
+from cloakwork.run.run import figures_of  # noqa: E402
 
 LOGS = {"sepsis": 1050, "receipt": 1430, "bpic2020_domestic_declarations": 10500}
 """The logs, and how many cases each has."""

@@ -139,10 +139,10 @@ def take_few_turns(patch: pytest.MonkeyPatch) -> None:
     """Searches over what noise has passed take few turns: no matter of privacy, nor of what a
     release keeps to, but of how like the log it is, and of time.
     """
-    from cloakwork.mechanisms.timestamps import hours, regression
+    from cloakwork.mechanisms.timestamps import drawing, regression
     from cloakwork.mechanisms.variants import chain
 
-    patch.setattr(hours, "TURNS", 9)
+    patch.setattr(drawing, "TURNS_OF_WEEK", 9)
     patch.setattr(regression, "SEARCHED", 20)
     patch.setattr(chain, "_ROUNDS", 10)
 
@@ -158,11 +158,11 @@ def look_for_few(patch: pytest.MonkeyPatch) -> None:
     release, and search for a k-anonymous answer for less time: how many are found, and how good an
     answer is, is no matter of what is released, and takes most of the time.
     """
-    from cloakwork.evaluation import compare, rehearsal, utility
+    from cloakwork.evaluation import compare, utility
 
     patch.setattr(utility, "ATTACKED", 12)
-    patch.setattr(rehearsal, "ATTACKED", 12)
-    patch.setattr(rehearsal, "SEARCH_SECONDS", 0.1)
+    patch.setattr(compare, "ATTACKED", 12)
+    patch.setattr(compare, "SEARCH_SECONDS", 0.1)
     patch.setattr(compare, "_SEARCH_SECONDS", 0.1)
     patch.setattr(compare, "MOST_SOUGHT", 60)
 

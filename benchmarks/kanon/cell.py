@@ -20,8 +20,7 @@ import numpy as np
 import polars as pl
 
 from cloakwork.base.facts import Facts
-from cloakwork.evaluation.control_flow import directly_follows, histogram
-from cloakwork.evaluation.literature import published_figures
+from cloakwork.evaluation.control_flow import directly_follows, histogram, published_figures
 from cloakwork.guarantees import KAnonymity
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
 from cloakwork.log.formats import read_log

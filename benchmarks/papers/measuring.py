@@ -36,11 +36,12 @@ from cloakwork.evaluation.control_flow import (
     directly_follows,
     distances_of_steps,
     histogram,
+    ordinary_cases,
+    published_figures,
     relative_log_similarity,
     true_variants,
 )
 from cloakwork.evaluation.discovery import evaluate_in_subprocess
-from cloakwork.evaluation.literature import ordinary_cases, published_figures
 from cloakwork.evaluation.utility import MOST_PAIRS
 from cloakwork.guarantees import ConfidenceBound, KAnonymity
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog

@@ -10,18 +10,18 @@ from pydantic import JsonValue
 
 from cloakwork.authoring.advice import lint_input, lint_log
 from cloakwork.authoring.registry import (
+    PolicySource,
     details_of,
     notes_on,
+    policy_source,
     required_approval,
 )
-from cloakwork.authoring.sources import PolicySource, policy_source
 from cloakwork.base.errors import CloakworkError, FileProblem, LogError, PolicyError
 from cloakwork.base.progress import Reporter, heard_by, silent
 from cloakwork.engines.base import Engine
 from cloakwork.engines.memory import in_memory
-from cloakwork.evaluation.notes import TimeHints
 from cloakwork.evaluation.risk_figures import RiskReport
-from cloakwork.evaluation.utility import ATTACKED, MOST_ATTACKED, KeptUtility
+from cloakwork.evaluation.utility import ATTACKED, MOST_ATTACKED, KeptUtility, TimeHints
 from cloakwork.ledger.ledger import BudgetForecast, Ledger
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog, rows_left_out
 from cloakwork.log.formats import given_log, read_log
@@ -48,11 +48,16 @@ from cloakwork.report.render import internal_files, render, render_pdf
 from cloakwork.report.risk import read_risk
 from cloakwork.report.texts import FOUND, open_window_line, warning_lines
 from cloakwork.run.prepare import required_attributes
-from cloakwork.run.profile import measure
-from cloakwork.run.reading import AttributesLeft, choice_for, read_under
-from cloakwork.run.release import Release, StepRecord
-from cloakwork.run.requirements import require_device
-from cloakwork.run.run import EntryDetails, Run, Stopwatch, previewable
+from cloakwork.run.reading import AttributesLeft, choice_for, read_under, require_device
+from cloakwork.run.run import (
+    EntryDetails,
+    Release,
+    Run,
+    StepRecord,
+    Stopwatch,
+    measure,
+    previewable,
+)
 from cloakwork.run.search_cache import SearchCache
 
 if TYPE_CHECKING:

@@ -162,7 +162,7 @@ class VariantAmun(VariantRelease[AmunParams]):
         """Gaussian noise of m / ``mu`` cases on the declared domain, for which no delta is spent;
         or the selection of variants/threshold.
         """
-        from cloakwork.accounting.gaussians import epsilon_of_normal
+        from cloakwork.accounting.leaf_events import epsilon_of_normal
 
         declared = AmunOptions.model_validate(options).variants
         cases = facts.unit.max_cases

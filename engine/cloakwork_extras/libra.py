@@ -163,7 +163,7 @@ class VariantLibra(VariantRelease[LibraParams]):
         """A Gaussian selection with its share of the square of ``mu``; samples with the rest, by
         what many of them come to (the accountant charges each).
         """
-        from cloakwork.accounting.gaussians import epsilon_of_normal
+        from cloakwork.accounting.leaf_events import epsilon_of_normal
 
         chosen = LibraOptions.model_validate(options)
         if chosen.noise not in (None, "gaussian"):

@@ -21,7 +21,7 @@ from cloakwork.base.progress import say
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee
 from cloakwork.kernel import Cases, Column, Kernel, Measured, Randomness
 from cloakwork.kernel.perturb import Grid
-from cloakwork.log.sequences import position_to_code
+from cloakwork.log.variants import position_to_code
 from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal, Theorem, option_fault
 from cloakwork.mechanisms.steps import Listed, Measurement, MeasureStep, Numbers, Times
 from cloakwork_extras.trees.prefix_tree import DEFAULT_LENGTH

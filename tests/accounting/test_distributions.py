@@ -18,8 +18,7 @@ from cloakwork.accounting.distributions import (
     leaf_distributions,
 )
 from cloakwork.accounting.events import cost, delta_at
-from cloakwork.accounting.gaussians import epsilon_of_normal, mu_of_cost
-from cloakwork.accounting.leaf_events import LeafCounts, leaves_of
+from cloakwork.accounting.leaf_events import LeafCounts, epsilon_of_normal, leaves_of, mu_of_cost
 from cloakwork.base.costs import (
     Composed,
     DiscreteGaussian,

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from mpmath import binomial, exp, mp, mpf
 
 from cloakwork import apply, load_policy, make_plan
-from cloakwork.accounting import gaussians
+from cloakwork.accounting import leaf_events
 from cloakwork.accounting.events import cost, delta_at, naive
 from cloakwork.base.costs import (
     FREE,
@@ -76,8 +76,8 @@ def composed_gaussian_delta(sigma, sensitivity, times, epsilon):
 
 def by_rho(parts, delta):
     """What zero-concentrated DP charges."""
-    return gaussians._epsilon_of_rho(
-        sum(times * gaussians._rho(event) for event, times in parts), delta
+    return leaf_events._epsilon_of_rho(
+        sum(times * leaf_events._rho(event) for event, times in parts), delta
     )
 
 
@@ -223,7 +223,7 @@ def test_coarse_gaussians_are_charged_closely():
 
 
 @pytest.mark.parametrize(
-    "bound", [gaussians._epsilon_of_rounding, by_rho], ids=["rounding", "zcdp"]
+    "bound", [leaf_events._epsilon_of_rounding, by_rho], ids=["rounding", "zcdp"]
 )
 @pytest.mark.parametrize("times", [1, 2, 7])
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_the_continuous_gaussian_alone_charges_too_little(sigma, times, epsilon)
     """Why there is a surcharge: the truth is above the continuous figure, and the test above would
     notice.
     """
-    continuous = gaussians._normal_delta(math.sqrt(times) / sigma, epsilon)
+    continuous = leaf_events._normal_delta(math.sqrt(times) / sigma, epsilon)
     assert composed_gaussian_delta(sigma, 1, times, epsilon) > 1.01 * continuous
 
 

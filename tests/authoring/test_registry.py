@@ -25,8 +25,7 @@ from cloakwork.ledger.journal import EventKind
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.plan.policies import parse_policy
 from cloakwork.policy.load import digest
-from cloakwork.publishing.dsse import read_envelope
-from cloakwork.publishing.keys import untrust
+from cloakwork.publishing.keys import read_envelope, untrust
 from contracts.sample_logs import log_of
 
 DIGEST = digest(parse_policy(policy_text()))

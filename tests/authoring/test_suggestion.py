@@ -29,7 +29,7 @@ from cloakwork.base.costs import Charge, Cost
 from cloakwork.base.progress import silent
 from cloakwork.base.quantities import parse_duration
 from cloakwork.errors import LogError, PolicyError
-from cloakwork.evaluation.rehearsal import budget_fault
+from cloakwork.evaluation.compare import budget_fault
 from cloakwork.ledger.account import BudgetTerms
 from cloakwork.ledger.datasets import declare_dataset
 from cloakwork.ledger.ledger import Ledger, ReservationRequest

@@ -7,7 +7,7 @@ import pytest
 
 from cloakwork.authoring import explore
 from cloakwork.authoring.advice import lint_input
-from cloakwork.authoring.unknown_log import read_unknown
+from cloakwork.authoring.suggestion import read_unknown
 from cloakwork.errors import LogError
 from cloakwork.log.formats import InputOptions, read_log
 from cloakwork.plan.policies import load_policy

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cloakwork.authoring.unknown_log import read_unknown
+from cloakwork.authoring.suggestion import read_unknown
 from cloakwork.errors import LogError
 
 HEADER = "Schadennummer;Schritt;Zeitpunkt;Versicherungsnehmer;Sachbearbeiter;Betrag"

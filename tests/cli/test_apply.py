@@ -14,7 +14,7 @@ from cloakwork.ledger.ledger import Ledger
 from cloakwork.log.eventlog import TIMESTAMP
 from cloakwork.log.formats import read_log
 from cloakwork.policy.load import list_policies
-from cloakwork.publishing.dsse import read_envelope
+from cloakwork.publishing.keys import read_envelope
 from conftest import EXAMPLES, PATTERNS_BY_CHANCE, ROOT, SHARED, hurried
 from counterexamples.small import small_log, small_policy
 

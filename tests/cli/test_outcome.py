@@ -15,7 +15,7 @@ from cloakwork.evaluation.utility import Utility
 from cloakwork.evaluation.whole_log import WholeLogUtility
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.report.outcome import inside_lines
-from cloakwork.run.release import Internal, StepRecord
+from cloakwork.run.run import Internal, StepRecord
 from conftest import ROOT, Said, hurried
 from counterexamples.small import small_log
 

@@ -20,7 +20,7 @@ from cloakwork.policy.model import Policy
 from cloakwork.report.plan_screen import MOST_LINES, change_line, first_screen, little_is_left
 from cloakwork.report.screen import ScreenSection, fitted
 from cloakwork.report.texts import guarantee_line, step_line, warning_lines
-from cloakwork.run.release import StepRecord
+from cloakwork.run.run import StepRecord
 from conftest import EXAMPLES, ROOT, SHARED
 from contracts.sample_logs import log_of
 from counterexamples.small import small_log

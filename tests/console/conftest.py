@@ -22,8 +22,7 @@ from httpx import Response
 
 from cloakwork.console.guard import BrowserSessions
 from cloakwork.console.server import ConsoleServer, application
-from cloakwork.console.visits import ConsoleState, Job
-from cloakwork.console.workplace import Workplace
+from cloakwork.console.visits import ConsoleState, Job, Workplace
 
 PORT = 8123
 ADDRESS = f"http://127.0.0.1:{PORT}"

@@ -19,9 +19,8 @@ from selenium.webdriver.common.keys import Keys
 from cloakwork import verify
 from cloakwork.console import work
 from cloakwork.console.server import ConsoleServer
-from cloakwork.console.visits import ConsoleState
-from cloakwork.console.workplace import Workplace
-from cloakwork.evaluation.rehearsal import RehearsedForm
+from cloakwork.console.visits import ConsoleState, Workplace
+from cloakwork.evaluation.compare import RehearsedForm
 from cloakwork.plan.policies import load_policy
 from cloakwork.publishing.keys import signing_key, trust
 from conftest import EXAMPLES, ROOT, SHARED

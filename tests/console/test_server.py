@@ -16,8 +16,7 @@ import pytest
 from cloakwork.cli import main
 from cloakwork.console import datasets
 from cloakwork.console.server import LOOPBACK, SHOWN, ConsoleServer
-from cloakwork.console.visits import ConsoleState, page_templates
-from cloakwork.console.workplace import Workplace
+from cloakwork.console.visits import ConsoleState, Workplace, page_templates
 from cloakwork.errors import OutputError
 from cloakwork.ledger.ledger import ReservationRequest
 from console.conftest import LOG, POLICY, Visitor, served

@@ -8,12 +8,12 @@ import html
 import re
 from threading import Event
 
-from cloakwork.authoring.sources import read_plan
+from cloakwork.authoring.registry import read_plan
 from cloakwork.console import work
 from cloakwork.console.guard import REPORT_POLICY
 from cloakwork.console.visits import Job, JobProgress, JobResult, Jobs
 from cloakwork.errors import OutputError
-from cloakwork.evaluation.rehearsal import RehearsedForm
+from cloakwork.evaluation.compare import RehearsedForm
 from cloakwork.plan.policies import load_policy
 from conftest import ROOT
 from console.conftest import LOG, POLICY

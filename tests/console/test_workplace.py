@@ -3,7 +3,7 @@
 import pytest
 
 from cloakwork.authoring.versions import text_digest
-from cloakwork.console.workplace import (
+from cloakwork.console.visits import (
     MOST_ENTRIES,
     OutsideFolder,
     Workplace,
@@ -86,7 +86,7 @@ def test_what_the_folder_holds(with_links):
 
 
 def test_a_folder_of_too_much_says_so(folder, monkeypatch):
-    monkeypatch.setattr("cloakwork.console.workplace.MOST_ENTRIES", 1)
+    monkeypatch.setattr("cloakwork.console.visits.MOST_ENTRIES", 1)
     assert MOST_ENTRIES > 1
     assert not Workplace.at(folder).look().all_seen
 

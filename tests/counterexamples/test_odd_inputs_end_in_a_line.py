@@ -22,9 +22,9 @@ import yaml
 from cloakwork.cli import main
 from cloakwork.errors import LogError
 from cloakwork.ledger.ledger import Ledger
-from cloakwork.log import sequences
+from cloakwork.log import variants
 from cloakwork.log.formats import read_log
-from cloakwork.log.sequences import EditDistances
+from cloakwork.log.variants import EditDistances
 from counterexamples.small import small_log, small_policy
 from ledger.test_ledger import reserve, unit
 from log.formats.object_logs import write_json
@@ -291,7 +291,7 @@ def test_a_damaged_table_prints_no_panic(tmp_path):
 
 def test_a_very_long_case_is_not_compared_with_itself(monkeypatch):
     """Which takes half a minute for a million events, and hears no signal."""
-    monkeypatch.setattr(sequences, "MOST_EVENTS", 4)
+    monkeypatch.setattr(variants, "MOST_EVENTS", 4)
     texts, rows = ("abcdef", "abc", "acf", "abcdef"), np.arange(4)
     long = EditDistances(texts)
     asked = []
@@ -304,7 +304,7 @@ def test_a_very_long_case_is_not_compared_with_itself(monkeypatch):
     monkeypatch.setattr(EditDistances, "pairs", pairs)
     found = long.between(rows, rows)
     assert all(source != target for source, target in asked) and len(asked) == 12
-    monkeypatch.setattr(sequences, "MOST_EVENTS", 100)
+    monkeypatch.setattr(variants, "MOST_EVENTS", 100)
     assert found.tolist() == EditDistances(texts).between(rows, rows).tolist()
 
 

@@ -98,8 +98,7 @@ def statement_of(folder: Path) -> Any:
 
 
 def sign(folder: Path, statement: Any) -> None:
-    from cloakwork.publishing.dsse import seal
-    from cloakwork.publishing.keys import signing_key
+    from cloakwork.publishing.keys import seal, signing_key
 
     canonical = json.dumps(
         statement, sort_keys=True, separators=(",", ":"), ensure_ascii=False

@@ -110,8 +110,7 @@ def test_words_put_into_a_plan_are_not_shown(released: Path) -> None:
     """A report words the records itself: a flattering sentence in a signed plan reaches no
     reader.
     """
-    from cloakwork.publishing.dsse import seal
-    from cloakwork.publishing.keys import signing_key
+    from cloakwork.publishing.keys import seal, signing_key
     from cloakwork.publishing.statement import file_digest
 
     plan = json.loads((released / "plan.json").read_text("utf-8"))

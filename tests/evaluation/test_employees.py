@@ -10,7 +10,7 @@ import pytest
 
 from cloakwork.api import risk
 from cloakwork.errors import LogError
-from cloakwork.evaluation.employees import employee_bounds
+from cloakwork.evaluation.risk import employee_bounds
 from cloakwork.log.eventlog import EventLog
 from conftest import Said
 from contracts.sample_logs import RESOURCE, log_of

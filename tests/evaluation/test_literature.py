@@ -9,12 +9,13 @@ import polars as pl
 import pytest
 
 from cloakwork.errors import MechanismError
-from cloakwork.evaluation.control_flow import histogram, hours_of_steps
-from cloakwork.evaluation.literature import (
+from cloakwork.evaluation.control_flow import (
     activity_distance_error,
     activity_distances,
     cycle_time_error,
     df_representativeness,
+    histogram,
+    hours_of_steps,
     modified_traces,
     ordinary_cases,
     published_figures,

@@ -9,9 +9,8 @@ import polars as pl
 import pytest
 
 from cloakwork import make_plan
-from cloakwork.base.facts import Facts, RangeType, Window
-from cloakwork.base.rules import ProcessRules
-from cloakwork.evaluation.notes import TimeHints, contradicted_facts
+from cloakwork.base.facts import Facts, ProcessRules, RangeType, Window
+from cloakwork.evaluation.utility import TimeHints, contradicted_facts
 from cloakwork.log.eventlog import EventLog
 from cloakwork.plan.model import Plan
 from cloakwork.plan.policies import parse_policy

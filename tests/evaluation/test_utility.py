@@ -42,7 +42,6 @@ from cloakwork.evaluation.utility import (
     whole_log_utility,
 )
 from cloakwork.evaluation.whole_log import WeekClock
-from cloakwork.log import sample
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, EventLog
 from cloakwork.log.formats import read_log
 from cloakwork.noise import reproducible
@@ -426,7 +425,7 @@ def test_of_a_large_log_a_sample_is_compared_and_all_cases_are_counted(
 ):
     """The report says so; the figures are close to those of the whole."""
     whole = Utility.model_validate(whole)
-    monkeypatch.setattr(utility, "sampled_cases", partial(sample.sampled_cases, most_events=SMALL))
+    monkeypatch.setattr(utility, "sampled_cases", partial(utility.sampled_cases, most_events=SMALL))
     parts = LogInParts.evenly(hospital, 4), LogInParts.evenly(later, 3)
 
     found = Utility.model_validate(figures(*parts))
@@ -447,7 +446,7 @@ def test_of_a_large_log_a_sample_is_compared_and_all_cases_are_counted(
 
 def test_variants_are_those_of_the_sample_where_there_are_too_many(hospital, monkeypatch):
     """As many may be new in each of the other cases as the sample has once."""
-    monkeypatch.setattr(utility, "sampled_cases", partial(sample.sampled_cases, most_events=SMALL))
+    monkeypatch.setattr(utility, "sampled_cases", partial(utility.sampled_cases, most_events=SMALL))
     seen = SeenLog.of(LogInParts.evenly(hospital, 4))
     assert seen.counts_all and sum(seen.variants.values()) == hospital.cases.height
     monkeypatch.setattr(utility, "MOST_VARIANTS", 10)

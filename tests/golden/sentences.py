@@ -13,8 +13,7 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from cloakwork.base.costs import Cost
-from cloakwork.base.facts import Unit, Window
-from cloakwork.base.rules import ProcessRules
+from cloakwork.base.facts import ProcessRules, Unit, Window
 from cloakwork.guarantees import Guarantee, short_description
 from cloakwork.guarantees.claims import (
     Assumption,

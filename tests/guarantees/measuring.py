@@ -14,9 +14,9 @@ from cloakwork.guarantees import (
     l_diversity,
     t_closeness,
 )
+from cloakwork.guarantees.base import Observation, gathered
 from cloakwork.guarantees.classes import GroupedValues
 from cloakwork.guarantees.confidence_bound import SequenceEvidence, WorstKnowledge
-from cloakwork.guarantees.evidence import Observation, gathered
 from cloakwork.guarantees.inserted import KeptEvents, WithoutVisibleInsertions
 from cloakwork.guarantees.k_anonymity import ClassSizes
 from cloakwork.log.eventlog import EventLog, LogHandle

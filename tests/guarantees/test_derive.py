@@ -17,9 +17,8 @@ from cloakwork.guarantees import (
 )
 from cloakwork.guarantees.claims import ConditionedOn
 from cloakwork.guarantees.flow import follow_columns
-from cloakwork.plan.derive import derive, flow_step
 from cloakwork.plan.model import Step
-from cloakwork.plan.planner import make_plan
+from cloakwork.plan.planner import derive, flow_step, make_plan
 from cloakwork.policy.model import Policy
 
 DP = DifferentialPrivacy(

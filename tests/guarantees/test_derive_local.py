@@ -8,7 +8,7 @@ from cloakwork.base.costs import EpsilonDelta
 from cloakwork.base.facts import Facts
 from cloakwork.guarantees import LocalDP
 from cloakwork.guarantees.claims import DomainsDeclared
-from cloakwork.plan.derive import derive
+from cloakwork.plan.planner import derive
 from guarantees.test_derive import step
 
 

@@ -25,9 +25,9 @@ from cloakwork.guarantees import (
     MetricPrivacy,
     TCloseness,
 )
+from cloakwork.guarantees.base import Observation, gathered
 from cloakwork.guarantees.classes import GroupedValues
 from cloakwork.guarantees.confidence_bound import SequenceEvidence
-from cloakwork.guarantees.evidence import Observation, gathered
 from cloakwork.guarantees.k_anonymity import ClassSizes
 from cloakwork.log.eventlog import Aggregate, EventLog
 from cloakwork.log.formats import read_log

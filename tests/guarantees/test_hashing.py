@@ -8,7 +8,7 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cloakwork.guarantees.hashing import PRIME, HashKey
+from cloakwork.guarantees.classes import PRIME, HashKey
 from conftest import runs
 
 KEY = HashKey(b"a key of texts", (12345, 2**59 + 7), (PRIME - 2, 2**33))

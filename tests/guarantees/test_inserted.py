@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cloakwork.guarantees.evidence import gathered
+from cloakwork.guarantees.base import gathered
 from cloakwork.guarantees.inserted import (
     KeptEvents,
     WithoutVisibleInsertions,

@@ -23,7 +23,7 @@ from cloakwork.base.facts import Unit
 from cloakwork.base.lineage import CONTROL_FLOW
 from cloakwork.guarantees.base import CountedGuarantee, Direction, LeastGroup, ReleaseOutline
 from cloakwork.guarantees.claims import GuaranteeCaveat
-from cloakwork.guarantees.evidence import GuaranteeCheck
+from cloakwork.guarantees.base import GuaranteeCheck
 from cloakwork.guarantees.flow import Derived, Flow, Underived
 
 

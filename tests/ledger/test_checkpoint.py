@@ -15,15 +15,14 @@ from authoring.people import NAME, People
 from cloakwork.authoring.registry import required_approval
 from cloakwork.base.files import data_home
 from cloakwork.errors import LedgerError, NotApproved, OutputError, VerificationFailed
-from cloakwork.ledger import checkpoint as checkpoints
+from cloakwork.ledger import journal as checkpoints
 from cloakwork.ledger.datasets import declare_dataset
 from cloakwork.ledger.journal import Entry, first_break, tables
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.plan.policies import parse_policy
 from cloakwork.policy.load import digest
 from cloakwork.publishing import reconcile as signing
-from cloakwork.publishing.dsse import canonical, seal
-from cloakwork.publishing.keys import signing_key
+from cloakwork.publishing.keys import canonical, seal, signing_key
 from cloakwork.publishing.reconcile import compare, make_checkpoint, read_checkpoint
 from conftest import EXAMPLES, Said
 from ledger.test_ledger import reserve, total, unit

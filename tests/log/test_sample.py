@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from cloakwork.evaluation.utility import sampled_cases
 from cloakwork.log.eventlog import CASE_ID, LogHandle
-from cloakwork.log.sample import sampled_cases
 from cloakwork.log.variants import log_of_variants
 from log_in_parts import LogInParts
 

@@ -10,7 +10,7 @@ from cloakwork.accounting.events import cost
 from cloakwork.mechanisms.profile import LARGEST_VARIANTS
 from cloakwork.noise import reproducible
 from cloakwork.plan.budget import profile_params
-from cloakwork.run.profile import figures_of
+from cloakwork.run.run import figures_of
 from contracts.sample_logs import log_of
 from run.profiles import LOG, SHARE, buying
 

@@ -27,8 +27,7 @@ from cloakwork.mechanisms.timestamps.histogram import TimestampHistogram
 from cloakwork.mechanisms.timestamps.tables import offered_params
 from cloakwork.noise import reproducible
 from cloakwork.plan.choose import step_of
-from cloakwork.plan.derive import derive
-from cloakwork.plan.planner import make_plan
+from cloakwork.plan.planner import derive, make_plan
 from cloakwork.run.prepare import _with_source_texts
 from cloakwork.testing.contract_logs import log_of
 from plan.conftest import policy_of

@@ -11,14 +11,14 @@ import pytest
 import yaml
 
 from cloakwork.accounting.events import cost
-from cloakwork.accounting.gaussians import mu_of_cost
+from cloakwork.accounting.leaf_events import mu_of_cost
 from cloakwork.base.costs import Composed
 from cloakwork.base.facts import Unit
 from cloakwork.errors import PlanImpossible, PlanUnsound
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.profile import Profile, ProfileFigures
 from cloakwork.noise import reproducible
-from cloakwork.plan import joint
+from cloakwork.plan import choose
 from cloakwork.plan.budget import ledger_terms, profile_params
 from cloakwork.plan.model import Plan, Step
 from cloakwork.plan.planner import make_plan, plan_text, replan
@@ -152,21 +152,21 @@ def test_deltas_of_all_thresholds_are_counted() -> None:
 
 def test_what_a_broken_search_finds_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A twin that counts the first part alone: the claim is derived from all steps."""
-    whole = joint.JointTerms.allows
-    monkeypatch.setattr(joint.JointTerms, "allows", lambda terms, events: whole(terms, events[:1]))
+    whole = choose.JointTerms.allows
+    monkeypatch.setattr(choose.JointTerms, "allows", lambda terms, events: whole(terms, events[:1]))
     with pytest.raises(PlanImpossible, match="more than 2, 1e-05"):
         make_plan(policy_of(**spec()), catalogue=with_toys())
 
 
 def test_shares_that_are_summed_wrongly_cost_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """A twin that takes shares of mu for shares of its square: the search goes by what is drawn."""
-    joint_parts = joint._joint_parts
+    joint_parts = choose._joint_parts
 
-    def twin(terms: joint.JointTerms) -> Any:
+    def twin(terms: choose.JointTerms) -> Any:
         found = joint_parts(terms)
         return tuple(replace(each, mu_share=4 * each.mu_share**2) for each in found)
 
-    monkeypatch.setattr(joint, "_joint_parts", twin)
+    monkeypatch.setattr(choose, "_joint_parts", twin)
     found = make_plan(policy_of(**spec()), catalogue=with_toys())
     assert found.claims[0].cost.epsilon <= 2.0
 
@@ -375,8 +375,8 @@ def test_a_refusal_names_the_line_of_the_policy(change: dict[str, Any], line: st
 def test_delta_that_no_threshold_spends_is_the_noises(monkeypatch: pytest.MonkeyPatch) -> None:
     """Times and attributes have no thresholds: what they may spend sets nothing aside."""
     before = planned()
-    shares = {**joint.THRESHOLD_SHARES, "timestamps": 1e-6, "attributes": 1e-6}
-    monkeypatch.setattr(joint, "THRESHOLD_SHARES", shares)
+    shares = {**choose.THRESHOLD_SHARES, "timestamps": 1e-6, "attributes": 1e-6}
+    monkeypatch.setattr(choose, "THRESHOLD_SHARES", shares)
     after = make_plan(before.policy, catalogue=with_toys())
     sigmas = [params_of(plan, "toy/times").sigma for plan in (before, after)]
     assert sigmas[0] == sigmas[1]

@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from cloakwork.errors import PlanImpossible
-from cloakwork.guarantees import noise
+from cloakwork.guarantees import differential_privacy
 from cloakwork.plan.budget import charge_budget, check_deltas
 from cloakwork.plan.model import Pass, Plan
 from cloakwork.plan.passes import PASSES
@@ -338,7 +338,7 @@ def test_a_derivation_that_adds_up_parts_wrongly_is_noticed(
 
 
 def test_a_planner_that_drops_a_condition_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    conditioned = noise._conditioning_columns
+    conditioned = differential_privacy._conditioning_columns
 
     def all_but_one(covered: frozenset[str], *rest: Any) -> Any:
         said = conditioned(covered, *rest)
@@ -348,13 +348,13 @@ def test_a_planner_that_drops_a_condition_is_noticed(monkeypatch: pytest.MonkeyP
         document = first_policy(of=of)
         assert not list(differences(document))
         with monkeypatch.context() as patched:
-            patched.setattr(noise, "_conditioning_columns", all_but_one)
+            patched.setattr(differential_privacy, "_conditioning_columns", all_but_one)
             assert any("are given" in found for found in differences(document))
 
 
 def test_a_planner_that_drops_an_assumption_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     document = first_policy(of="metric-privacy of value")
-    monkeypatch.setattr(noise, "_public_values", lambda *_, **__: ())
+    monkeypatch.setattr(differential_privacy, "_public_values", lambda *_, **__: ())
     assert "does not say that it rests on grid" in set(differences(document))
 
 

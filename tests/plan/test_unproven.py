@@ -21,12 +21,10 @@ from cloakwork.ledger.ledger import Ledger
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats import read_annotations, write_log
 from cloakwork.mechanisms import registry
-from cloakwork.plan.derive import flow_step
 from cloakwork.plan.model import Plan, Step
-from cloakwork.plan.planner import make_plan, prove, replan
+from cloakwork.plan.planner import flow_step, make_plan, prove, replan
 from cloakwork.plan.sentences import caveat_in_words, unproven_sentence
-from cloakwork.run.release import Internal, Release
-from cloakwork.run.run import Run, previewable
+from cloakwork.run.run import Internal, Release, Run, previewable
 from contracts.sample_logs import log_of
 from plan.conftest import DP, policy_of
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from cloakwork.base.rules import ProcessRules
+from cloakwork.base.facts import ProcessRules
 
 
 def rules(**stated: Any) -> ProcessRules:

@@ -32,7 +32,7 @@ from cloakwork.mechanisms.variants.markov import (
 )
 from cloakwork.mechanisms.variants.threshold import Kind, calibrate_threshold
 from cloakwork.noise import Noise, reproducible
-from cloakwork.run.profile import figures_of
+from cloakwork.run.run import figures_of
 from cloakwork_extras.dfg import DirectlyFollows
 from cloakwork_extras.trees.sacofa import measure_steps
 from cloakwork_extras.trees.tree import (

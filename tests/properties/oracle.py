@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from operator import add
 
-from cloakwork.log.sequences import Metric
+from cloakwork.log.variants import Metric
 from cloakwork.mechanisms.kanon.problem import Scope
 
 

@@ -38,13 +38,11 @@ from cloakwork.plan.model import Claim, ConsideredMechanism, Plan, Step, Treated
 from cloakwork.plan.planner import make_plan
 from cloakwork.policy.model import Policy
 from cloakwork.publishing import verify as verifying
-from cloakwork.publishing.dsse import canonical, seal
 from cloakwork.publishing.from_plan import plan_bytes
-from cloakwork.publishing.keys import SigningKey, signing_key, trust
+from cloakwork.publishing.keys import SigningKey, canonical, seal, signing_key, trust
 from cloakwork.publishing.publish import Published
 from cloakwork.publishing.statement import file_digest
-from cloakwork.run.release import Internal, Release, StepRecord, Verdict
-from cloakwork.run.run import Run
+from cloakwork.run.run import Internal, Release, Run, StepRecord, Verdict
 
 RAW_NAME = "ward7-export-of-patients.xes"
 RAW_FIGURES = (918273, 645546, 777111.5)

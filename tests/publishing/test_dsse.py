@@ -6,7 +6,8 @@ import json
 import pytest
 
 from cloakwork.errors import VerificationFailed
-from cloakwork.publishing.dsse import (
+from cloakwork.publishing.keys import (
+    SigningKey,
     canonical,
     is_signed_by,
     pre_authentication_encoding,
@@ -14,7 +15,6 @@ from cloakwork.publishing.dsse import (
     read_json,
     seal,
 )
-from cloakwork.publishing.keys import SigningKey
 
 
 def test_the_encoding_is_the_specifications_example() -> None:

@@ -10,8 +10,8 @@ import pytest
 from cloakwork.base.arrays import Words
 from cloakwork.engines import batch_files
 from cloakwork.errors import OutputError
-from cloakwork.publishing import read_files
-from cloakwork.publishing.read_files import IdHashes
+from cloakwork.publishing import folder
+from cloakwork.publishing.folder import IdHashes
 
 ENDS = [number << 58 for number in range(64)] + [(number << 58) - 1 for number in range(1, 65)]
 TWICE = np.sort(np.array(ENDS, np.uint64))
@@ -30,7 +30,7 @@ def test_hashes_of_every_range_are_found(
     in_memory: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Also of ranges of a few; each once, and no others; the file is gone afterwards."""
-    monkeypatch.setattr(read_files, "_IN_MEMORY", in_memory)
+    monkeypatch.setattr(folder, "_IN_MEMORY", in_memory)
     monkeypatch.setattr(batch_files, "_SAMPLED", 3)
     monkeypatch.setattr(batch_files, "_RANGE", 3)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -42,7 +42,7 @@ def test_hashes_of_every_range_are_found(
 
 def test_random_hashes_are_compared_as_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of two parts, and those twice in one."""
-    monkeypatch.setattr(read_files, "_IN_MEMORY", 1000)
+    monkeypatch.setattr(folder, "_IN_MEMORY", 1000)
     draws = np.random.default_rng(5)
     parts = [draws.integers(0, 1 << 16, 700).astype(np.uint64) << np.uint64(48) for _ in range(9)]
     values, counts = np.unique(np.concatenate(parts), return_counts=True)

@@ -29,8 +29,8 @@ from cloakwork.kernel import ONE, Books, Entries, Kernel, Laplace, Table
 from cloakwork.log.eventlog import EventLog
 from cloakwork.noise import reproducible
 from cloakwork.publishing import verify as verifying
-from cloakwork.publishing.dsse import read_envelope
 from cloakwork.publishing.folder import MEASUREMENTS_FILE, pack_folder, read_measurements
+from cloakwork.publishing.keys import read_envelope
 from cloakwork.publishing.verify import check_measurements, read_statement
 from cloakwork.report.render import render
 from cloakwork.run.prepare import prepared_log

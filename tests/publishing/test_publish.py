@@ -82,7 +82,7 @@ def readable(path: Path) -> bytes:
     """What a public file says, unpacked; of the statement what is signed, as a key's random digits
     may be any figure.
     """
-    from cloakwork.publishing.dsse import read_envelope
+    from cloakwork.publishing.keys import read_envelope
 
     content = path.read_bytes()
     if path.name == "statement.json":

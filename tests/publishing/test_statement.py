@@ -15,8 +15,8 @@ from cloakwork.guarantees.claims import PolicyReason
 from cloakwork.plan.columns import exposure
 from cloakwork.plan.model import TreatedAttribute, UnprovenClaim
 from cloakwork.plan.sentences import column_in_words
-from cloakwork.publishing.dsse import read_json
 from cloakwork.publishing.from_plan import statement_of
+from cloakwork.publishing.keys import read_json
 from cloakwork.publishing.statement import (
     NOT_PRIVATE,
     PrivacyStatement,

@@ -15,7 +15,6 @@ from cloakwork.errors import OutputError, PlanMoved, PlanUnsound, VerificationFa
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats import Attribute, write_log
 from cloakwork.publishing import verify as verifying
-from cloakwork.publishing.dsse import canonical
 from cloakwork.publishing.examine import verify
 from cloakwork.publishing.from_plan import (
     attributes_of,
@@ -23,7 +22,7 @@ from cloakwork.publishing.from_plan import (
     plan_bytes,
     released_columns,
 )
-from cloakwork.publishing.keys import SigningKey
+from cloakwork.publishing.keys import SigningKey, canonical
 from cloakwork.publishing.publish import Published
 from cloakwork.publishing.stamp import EXTENSIONS, stamp
 from cloakwork.publishing.statement import ReleasedColumn
@@ -177,7 +176,7 @@ def test_another_kind_of_statement_fails(
 
 
 def test_a_payload_that_is_not_canonical_fails(published: Path, key: SigningKey) -> None:
-    from cloakwork.publishing.dsse import read_envelope, seal
+    from cloakwork.publishing.keys import read_envelope, seal
 
     content = read_envelope((published / "statement.json").read_bytes()).content()
     (published / "statement.json").write_bytes(

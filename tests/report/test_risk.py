@@ -22,7 +22,7 @@ from cloakwork.evaluation.risk_figures import (
 )
 from cloakwork.plan.planner import make_plan
 from cloakwork.plan.policies import load_shipped
-from cloakwork.publishing.dsse import read_envelope
+from cloakwork.publishing.keys import read_envelope
 from cloakwork.publishing.verify import read_statement
 from cloakwork.report.render import render, render_pdf
 from cloakwork.report.risk import membership_lines, read_risk

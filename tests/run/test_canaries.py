@@ -5,13 +5,13 @@ and more where there is half of it, where the clip is not kept, or where a case 
 import numpy as np
 import pytest
 
-from cloakwork.accounting.gaussians import epsilon_of_normal
+from cloakwork.accounting.leaf_events import epsilon_of_normal
 from cloakwork.errors import CloakworkError
 from cloakwork.evaluation.dp_audit import CanaryAudit, audit_canaries, audit_step
 from cloakwork.evaluation.one_mechanism import plan_for
 from cloakwork.evaluation.pairs import canary_log
 from cloakwork.kernel import Gaussian, Laplace, vectors
-from cloakwork.kernel.noises import Truncated
+from cloakwork.kernel.books import Truncated
 from cloakwork.kernel.vectors import Vectors
 from cloakwork.noise import reproducible
 from cloakwork.run.replay import CanaryScores, replayed_steps

@@ -33,8 +33,7 @@ from cloakwork.policy.model import Policy
 from cloakwork.publishing.from_plan import statement_of
 from cloakwork.run import prepare
 from cloakwork.run.prepare import SourceFigures, prepared_log
-from cloakwork.run.profile import measure
-from cloakwork.run.run import Run
+from cloakwork.run.run import Run, measure
 from contracts.sample_logs import log_of
 from ledger.recording import record_window
 from plan.conftest import ATTRIBUTES, DP, KANON, policy_of

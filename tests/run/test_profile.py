@@ -14,8 +14,7 @@ from cloakwork.noise import reproducible
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan, prove
 from cloakwork.plan.sentences import assumptions_in_words, caveat_in_words, reasons_in_words
-from cloakwork.run.profile import measure
-from cloakwork.run.run import Run
+from cloakwork.run.run import Run, measure
 from contracts.sample_logs import log_of
 from plan.conftest import DP
 from run.profiles import LOG, buying

@@ -16,10 +16,9 @@ import polars as pl
 from cloakwork.api import pack
 from cloakwork.base.costs import DiscreteLaplace
 from cloakwork.plan.model import Plan
-from cloakwork.publishing.dsse import canonical, seal
 from cloakwork.publishing.folder import pack_folder
 from cloakwork.publishing.from_plan import plan_bytes, statement_of
-from cloakwork.publishing.keys import SigningKey
+from cloakwork.publishing.keys import SigningKey, canonical, seal
 from cloakwork.publishing.statement import PrivacyStatement, file_digest, statement_payload
 
 

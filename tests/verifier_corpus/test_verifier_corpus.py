@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from cloakwork.errors import VerificationFailed
-from cloakwork.publishing import dsse, examine
+from cloakwork.publishing import examine, keys
 from cloakwork.publishing import verify as rules
 from cloakwork.publishing.examine import verify
 from cloakwork.publishing.folder import Check
@@ -67,7 +67,7 @@ def test_the_command_writes_a_good_one_and_a_bad_one(
 
 # Rules that are taken out, each with a forgery that only it refuses.
 BROKEN = {
-    "envelope-with-blanks": (dsse.Envelope, "as_file", lambda self: _Anything()),
+    "envelope-with-blanks": (keys.Envelope, "as_file", lambda self: _Anything()),
     "plan-with-other-blanks": (rules, "plan_bytes", lambda plan: _Anything()),
     "statement-signs-a-file-twice": (rules, "len", lambda value: 0),
     "plan-and-statement-claim-a-smaller-epsilon": (rules, "prove", lambda plan: plan.claims),

@@ -49,8 +49,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from cloakwork.accounting.gaussians import LARGEST_SIGMA, rounding_of
-from cloakwork.accounting.leaf_events import LeafCounts, closed_form_cost, leaves_of
+from cloakwork.accounting.leaf_events import (
+    LARGEST_SIGMA,
+    LeafCounts,
+    closed_form_cost,
+    leaves_of,
+    rounding_of,
+)
 from cloakwork.accounting.losses import LossDistribution, compose
 from cloakwork.base.arrays import Floats
 from cloakwork.base.costs import (

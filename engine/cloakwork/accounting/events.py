@@ -29,8 +29,14 @@ from collections import Counter
 from fractions import Fraction
 from functools import lru_cache
 
-from cloakwork.accounting.gaussians import epsilon_of_gaussians, is_coarse
-from cloakwork.accounting.leaf_events import LeafCounts, closed_form_cost, is_unbounded, leaves_of
+from cloakwork.accounting.leaf_events import (
+    LeafCounts,
+    closed_form_cost,
+    epsilon_of_gaussians,
+    is_coarse,
+    is_unbounded,
+    leaves_of,
+)
 from cloakwork.base.costs import (
     Cost,
     DiscreteGaussian,

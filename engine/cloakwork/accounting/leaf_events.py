@@ -1,14 +1,20 @@
-"""The leaves of a tree of privacy events: how often each is run, and what each costs by itself."""
+"""The leaves of a tree of privacy events: how often each is run, and what each costs by itself.
+
+Gaussian noise too coarse for a distribution of its own is charged by closed forms, which hold for
+Laplace noise too.
+"""
 
 import math
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
 from cloakwork.base.costs import (
     Composed,
+    DiscreteGaussian,
     DiscreteLaplace,
     EpsilonDelta,
     NonPrivate,
@@ -138,3 +144,206 @@ def truncation_delta(
     beyond_above = exp_minus((bound + 1) / step)[1]
     delta = last_above * (1 - moved_below) / (1 + r_below - 2 * beyond_above)
     return min(Fraction(1), delta)
+
+
+LARGEST_SIGMA: Final = 1000.0
+"""Discrete Gaussians up to this many grid steps are charged by their own PLD."""
+
+LARGEST_RATIO: Final = 10
+"""Discrete Gaussians of a sensitivity up to this many sigmas are charged by their own PLD; beyond,
+epsilon is above 50.
+"""
+
+
+def is_coarse(event: PrivacyEvent) -> bool:
+    """Whether an event is a Gaussian, or a sample with one, that is not charged by its own
+    distribution.
+    """
+    match event:
+        case DiscreteGaussian(sigma=sigma, sensitivity=sensitivity):
+            return sigma > LARGEST_SIGMA or sensitivity > LARGEST_RATIO * sigma
+        case PoissonSampled(event=inner):
+            return any(is_coarse(part) for part, _ in leaves_of(inner))
+    return False
+
+
+def epsilon_of_gaussians(leaves: LeafCounts, delta: float) -> float:
+    """Epsilon at ``delta``, by zero-concentrated privacy or by the continuous Gaussian, whichever
+    is less.
+    """
+    rho = sum(times * _rho(event) for event, times in leaves)
+    return min(_epsilon_of_rho(rho, delta), _epsilon_of_rounding(_without_sampling(leaves), delta))
+
+
+def _without_sampling(leaves: LeafCounts) -> LeafCounts:
+    """The leaves as if every sample held everybody, which costs no less."""
+    found: list[tuple[PrivacyEvent, int]] = []
+    for event, times in leaves:
+        if isinstance(event, PoissonSampled):
+            measured = _without_sampling(leaves_of(event.event))
+            found += [(leaf, times * count) for leaf, count in measured]
+        else:
+            found.append((event, times))
+    return tuple(found)
+
+
+def _epsilon_of_rounding(leaves: LeafCounts, delta: float) -> float:
+    """Epsilon at ``delta`` of discrete Gaussians, from the continuous Gaussian and a surcharge;
+    infinite for other events.
+
+    Let X be normal with deviation sigma, and c = 1/(24 sigma^2). Pr[discrete = x] <= e^c
+    Pr[round(X) = x]: the discrete Gaussian's normaliser is at least the density's (Poisson
+    summation), and the density at x is at most e^c times its mean over [x - 1/2, x + 1/2] (Jensen).
+    The privacy loss is linear in x with slope s / sigma^2, so rounding adds at most h = s / (2
+    sigma^2) to it. Hence delta(epsilon) <= e^(sum c) delta'(epsilon - sum h), where delta' is that
+    of one normal with mu^2 = sum (s / sigma)^2: Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 -
+    epsilon/mu) (Balle and Wang 2018, theorem 8).
+    """
+    found = rounding_of(leaves)
+    if found is None:
+        return math.inf
+    target = delta * math.exp(-found.factor) * (1 - 1e-12)
+    return (_epsilon_of_move(found.mu, target, -found.surcharge) + found.surcharge) * (1 + 1e-12)
+
+
+@dataclass(frozen=True, slots=True)
+class Rounding:
+    """Discrete Gaussians as one normal number of deviation 1 that moves by ``mu``, rounded:
+    ``surcharge`` (the sum of h) is added to epsilon, and delta is multiplied by e^``factor`` (the
+    sum of c).
+    """
+
+    mu: float
+    surcharge: float
+    factor: float
+
+
+def rounding_of(leaves: LeafCounts) -> Rounding | None:
+    """All ``leaves`` together, as ``_epsilon_of_rounding`` derives it; None where other events are
+    among them.
+    """
+    square = 0.0
+    surcharge = 0.0
+    factor = 0.0
+    for event, times in leaves:
+        if not isinstance(event, DiscreteGaussian):
+            return None
+        ratio = event.sensitivity / event.sigma
+        fineness = 1 / event.sigma
+        square += times * ratio * ratio
+        surcharge += times * ratio * fineness / 2
+        factor += times * fineness * fineness / 24
+    if not math.isfinite(square):
+        return None
+    return Rounding(
+        math.sqrt(square) * (1 + 1e-12),
+        surcharge,
+        factor,
+    )
+
+
+def epsilon_of_normal(mu: float, delta: float) -> float:
+    """Epsilon at ``delta`` of one normal number of deviation 1 that a unit moves by ``mu`` (Balle
+    and Wang 2018, theorem 8), rounded up.
+    """
+    return _epsilon_of_move(mu, delta, 0.0)
+
+
+def mu_of_cost(epsilon: float, delta: float) -> float:
+    """The ``mu`` of ``epsilon_of_normal``, about, whose cost is (``epsilon``, ``delta``): where a
+    search for noise begins.
+    """
+    low = 0.0
+    high = 1.0
+    while high < 1e6 and _epsilon_of_move(high, delta, 0.0) < epsilon:
+        low = high
+        high = 2 * high
+    for _ in range(60):
+        middle = (low + high) / 2
+        if _epsilon_of_move(middle, delta, 0.0) <= epsilon:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _epsilon_of_move(
+    mu: float,
+    target: float,
+    least: float,
+) -> float:
+    """The least epsilon, from ``least`` on, at which ``_normal_delta`` is at most ``target``;
+    infinite for a target that is not above 0.
+    """
+    if target <= 0:
+        return math.inf
+    # Phi(-40) is no float above zero: here delta' is.
+    low = least
+    high = mu * (mu / 2 + 40)
+    if _normal_delta(mu, low) <= target:
+        return low
+    for _ in range(100):
+        middle = (low + high) / 2
+        if not low < middle < high:
+            break
+        if _normal_delta(mu, middle) <= target:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _normal_delta(mu: float, epsilon: float) -> float:
+    """Delta at ``epsilon`` (of either sign) of a normal of deviation 1 moved by ``mu``, rounded up
+    by more than it can err.
+    """
+    # Phi(mu/2 - epsilon/mu) and Phi(-mu/2 - epsilon/mu), Balle and Wang 2018, theorem 8.
+    first = math.erfc((epsilon / mu - mu / 2) / math.sqrt(2)) / 2
+    second = math.erfc((epsilon / mu + mu / 2) / math.sqrt(2)) / 2
+    # Above 700 the exponential overflows; without its term the result is larger.
+    subtrahend = math.exp(epsilon) * second if epsilon < 700 else 0.0
+    return first * (1 + 1e-12) - subtrahend
+
+
+def _rho(event: PrivacyEvent) -> float:
+    """zCDP of an event; a sample's is at most that of what is measured on it (the moments are
+    quasi-convex).
+    """
+    match event:
+        case DiscreteGaussian(sigma=sigma, sensitivity=sensitivity):
+            # A product, since a power raises an error where it overflows.
+            return (sensitivity / sigma) * (sensitivity / sigma) / 2 * (1 + 1e-14)
+        case DiscreteLaplace() | EpsilonDelta(delta=0.0):
+            # Bun and Steinke 2016, proposition 3.3.
+            figure = closed_form_cost(event)
+            if figure is None:
+                return math.inf
+            return float(figure[0]) ** 2 / 2 * (1 + 1e-14)
+        case PoissonSampled(event=inner):
+            return sum(times * _rho(part) for part, times in leaves_of(inner))
+    return math.inf
+
+
+def _epsilon_of_rho(rho: float, delta: float) -> float:
+    """Canonne, Kamath and Steinke 2020, corollary 13: any order alpha > 1 gives a bound; the best
+    of a grid is taken.
+    """
+    import numpy as np
+
+    if delta >= 1:
+        return 0.0
+    if delta <= 0 or not math.isfinite(rho):
+        return math.inf
+    # Orders alpha around the best one of the leading terms; ``above`` is alpha - 1.
+    log_inverse_delta = math.log(1 / delta)
+    above = np.geomspace(1e-3, 1e3, 4001) * math.sqrt(log_inverse_delta / rho)
+    log_above = np.log(above)
+    log_alpha = np.log1p(above)
+    first = rho * (1 + above)
+    second = (log_alpha - log_inverse_delta) / above
+    third = log_above - log_alpha
+    # The sum of all terms without their signs: a share of it is more than they can err by.
+    size_of_second = (log_alpha + log_inverse_delta) / above
+    rounding = first + size_of_second + np.abs(log_above) + log_alpha
+    bounds = first - second + third + 1e-14 * rounding
+    return max(0.0, float(bounds.min()))

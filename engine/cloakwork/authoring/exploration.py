@@ -7,7 +7,7 @@ from typing import Final
 import polars as pl
 
 from cloakwork.authoring.attributes import Proposal, classify, figures_of
-from cloakwork.authoring.sources import with_questions
+from cloakwork.authoring.registry import with_questions
 from cloakwork.authoring.suggestion import (
     NOTHING_DETECTED,
     Audience,
@@ -17,9 +17,11 @@ from cloakwork.authoring.suggestion import (
     Times,
     as_name,
     has_time,
+    read_unknown,
     suggest,
+    taken_columns,
+    taken_in_words,
 )
-from cloakwork.authoring.unknown_log import read_unknown, taken_columns, taken_in_words
 from cloakwork.base.notebook_html import paragraph, shown, table
 from cloakwork.base.text import shown as shown_name
 from cloakwork.log.eventlog import ACTIVITY, EventLog

@@ -21,8 +21,14 @@ from cloakwork.ledger.journal import Entry, EventKind
 from cloakwork.plan.policies import parse_policy
 from cloakwork.policy.load import digest
 from cloakwork.policy.model import Policy
-from cloakwork.publishing.dsse import canonical, pre_authentication_encoding
-from cloakwork.publishing.keys import SigningKey, may_approve, trusted_key, why_trusted
+from cloakwork.publishing.keys import (
+    SigningKey,
+    canonical,
+    may_approve,
+    pre_authentication_encoding,
+    trusted_key,
+    why_trusted,
+)
 
 PAYLOAD_TYPE: Final = "application/vnd.cloakwork.policy-registry+json"
 

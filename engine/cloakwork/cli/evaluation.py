@@ -93,7 +93,7 @@ def compare(
     is to protect these; such figures are internal.
     """
     from cloakwork import api
-    from cloakwork.authoring.sources import read_profile
+    from cloakwork.authoring.registry import read_profile
     from cloakwork.mechanisms.devices import computed_on
     from cloakwork.report.comparison import comparison_html, print_comparison
     from cloakwork.report.render import check_file, write_file
@@ -303,7 +303,7 @@ def _log_and_plan(
     """What an audit is about: the log as the policy reads it, and the plan; None where none is
     named.
     """
-    from cloakwork.authoring.sources import policy_source
+    from cloakwork.authoring.registry import policy_source
     from cloakwork.publishing.opened import opened_under
 
     made = None if policy is None else policy_source(policy).plan()

@@ -105,7 +105,7 @@ class Tools:
 
         def work() -> None:
             from cloakwork import api
-            from cloakwork.authoring.sources import policy_source
+            from cloakwork.authoring.registry import policy_source
             from cloakwork.report.ledger_text import outlook_json
 
             made = policy_source(self._policy(policy), self.url).plan(window=window)

@@ -36,7 +36,7 @@ from cloakwork.report.screen import print_sections
 
 if TYPE_CHECKING:
     from cloakwork.mechanisms.profile import Profile
-    from cloakwork.run.release import StepRecord
+    from cloakwork.run.run import StepRecord
 
 
 @click.command()
@@ -80,8 +80,7 @@ def plan(
     never read here.
     """
     from cloakwork import api
-    from cloakwork.authoring.registry import required_approval
-    from cloakwork.authoring.sources import policy_source, read_profile
+    from cloakwork.authoring.registry import policy_source, read_profile, required_approval
     from cloakwork.report.ledger_text import outlook_json
     from cloakwork.report.plan_screen import detail_lines, first_screen
 
@@ -169,7 +168,7 @@ def profile(
     --profile' reads the file; a guarantee of differential privacy made with it covers its cost too.
     """
     from cloakwork import api
-    from cloakwork.authoring.sources import policy_source
+    from cloakwork.authoring.registry import policy_source
     from cloakwork.report.failures import noting_remains
 
     require_order([policy], log)
@@ -275,7 +274,7 @@ def apply(
     (Parquet), or spark:TABLE.
     """
     from cloakwork import api
-    from cloakwork.authoring.sources import policy_source
+    from cloakwork.authoring.registry import policy_source
     from cloakwork.report.failures import noting_remains
     from cloakwork.report.outcome import outcome, outcome_json
 

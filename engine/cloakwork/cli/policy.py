@@ -84,7 +84,7 @@ def lint(
     """
     from cloakwork import api
     from cloakwork.authoring.advice import lint_dataset
-    from cloakwork.authoring.sources import policy_source
+    from cloakwork.authoring.registry import policy_source
     from cloakwork.policy.lint import ADVICE_RULES
     from cloakwork.policy.lint import lint as advice_on
     from cloakwork.report.policy_findings import placed_advice
@@ -169,7 +169,7 @@ def diff(
 
     OLD and NEW: files, shipped policies, NAME@VERSION of the registry, or saved plans.
     """
-    from cloakwork.authoring.sources import policy_source
+    from cloakwork.authoring.registry import policy_source
     from cloakwork.policy.diff import counted_changes, verdict, version_step
     from cloakwork.policy.diff import diff as differences
     from cloakwork.report.policy_findings import (
@@ -413,6 +413,6 @@ def list_(as_json: bool) -> None:
 
 
 def _read(source: str, ledger: str | None) -> "Policy":
-    from cloakwork.authoring.sources import policy_source
+    from cloakwork.authoring.registry import policy_source
 
     return policy_source(source, ledger).policy()

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         SuggestionRequest,
         Times,
     )
-    from cloakwork.evaluation.rehearsal import RehearsedForm
+    from cloakwork.evaluation.compare import RehearsedForm
 
 STARTER: Final = "kanon-dp-timestamps"
 
@@ -81,7 +81,7 @@ def init(
     begins with a log. What only its author can say is a question in <...>, and 'cloakwork policy
     validate' refuses the file until it is answered.
     """
-    from cloakwork.authoring.sources import (
+    from cloakwork.authoring.registry import (
         questions_of,
         sectors,
         shipped_policy,
@@ -226,7 +226,7 @@ def suggest(
     """
     from cloakwork.authoring.answers import with_answers
     from cloakwork.authoring.suggestion import SuggestionRequest, forms_beside
-    from cloakwork.evaluation.rehearsal import budget_fault, rehearsed
+    from cloakwork.evaluation.compare import budget_fault, rehearsed
     from cloakwork.plan.policies import parse_policy
 
     require_log(log)

@@ -60,7 +60,7 @@ def add(
 
     Adding the same policy again does nothing; other content under the same version is refused.
     """
-    from cloakwork.authoring.sources import policy_source
+    from cloakwork.authoring.registry import policy_source
 
     source = policy_source(policy, ledger)
     # Faults of the policy are told before a key is made.
@@ -275,7 +275,7 @@ def _say_key(key: "SigningKey") -> None:
 
 
 def _user_name() -> str:
-    from cloakwork.authoring.sources import user_name
+    from cloakwork.authoring.registry import user_name
 
     if known := user_name():
         return known

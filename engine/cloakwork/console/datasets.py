@@ -7,8 +7,7 @@ from typing import Final, cast
 from starlette.responses import Response
 
 from cloakwork.base.costs import Cost, Currency
-from cloakwork.console.visits import Visit, address, go
-from cloakwork.console.workplace import OutsideFolder
+from cloakwork.console.visits import OutsideFolder, Visit, address, go
 from cloakwork.ledger.account import Balance
 from cloakwork.ledger.datasets import datasets as all_known
 from cloakwork.ledger.datasets import declare_dataset

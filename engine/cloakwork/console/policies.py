@@ -14,13 +14,20 @@ from pydantic import JsonValue
 from starlette.responses import Response
 
 from cloakwork.authoring.answers import answered, asked_in
-from cloakwork.authoring.registry import Registry
-from cloakwork.authoring.sources import PolicySource, sectors, template_policy, user_name
+from cloakwork.authoring.registry import PolicySource, Registry, sectors, template_policy, user_name
 from cloakwork.authoring.versions import PolicyVersion, text_digest
 from cloakwork.base.errors import MOST_LINES, CloakworkError, FileProblem, PolicyError, first_line
-from cloakwork.console.visits import Visit, address, go, policy_file, policy_names, policy_source
+from cloakwork.console.visits import (
+    OutsideFolder,
+    Visit,
+    address,
+    go,
+    policy_file,
+    policy_names,
+    policy_source,
+    write_text,
+)
 from cloakwork.console.work import compared
-from cloakwork.console.workplace import OutsideFolder, write_text
 from cloakwork.evaluation.sweeping import is_guarantee, swept_numbers
 from cloakwork.plan.policies import load_policy, parse_policy
 from cloakwork.policy.diff import Change, diff, verdict, version_step

@@ -10,10 +10,9 @@ from cloakwork import api
 from cloakwork.api import risk
 from cloakwork.base.errors import VerificationFailed
 from cloakwork.console.guard import REPORT_POLICY
-from cloakwork.console.visits import JobProgress, JobResult, Visit
-from cloakwork.console.workplace import STATEMENT, OutsideFolder
+from cloakwork.console.visits import STATEMENT, JobProgress, JobResult, OutsideFolder, Visit
 from cloakwork.evaluation.risk_figures import RiskReport
-from cloakwork.publishing.dsse import read_envelope
+from cloakwork.publishing.keys import read_envelope
 from cloakwork.publishing.publish import pack as pack_release
 from cloakwork.publishing.statement import PrivacyStatement
 from cloakwork.publishing.verify import Verification, read_statement

@@ -22,8 +22,7 @@ from starlette.types import ASGIApp
 from cloakwork.base.errors import CloakworkError, OutputError
 from cloakwork.console import datasets, policies, releases, work
 from cloakwork.console.guard import OPEN, BrowserSessions, RequestGuard, cookie_name
-from cloakwork.console.visits import FORM_TOKEN, ConsoleState, Page, Visit, form_of
-from cloakwork.console.workplace import Workplace
+from cloakwork.console.visits import FORM_TOKEN, ConsoleState, Page, Visit, Workplace, form_of
 
 _STATIC: Final = Path(__file__).parent / "static"
 

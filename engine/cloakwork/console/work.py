@@ -12,7 +12,7 @@ from cloakwork import api
 from cloakwork.api import compare
 from cloakwork.authoring.advice import lint_dataset
 from cloakwork.authoring.answers import CHOICES, QUESTIONS, asked_request
-from cloakwork.authoring.sources import read_profile
+from cloakwork.authoring.registry import read_profile
 from cloakwork.authoring.suggestion import (
     AUDIENCES,
     GOALS,
@@ -26,9 +26,11 @@ from cloakwork.authoring.versions import text_digest
 from cloakwork.base.errors import CloakworkError, PlanMoved
 from cloakwork.console.guard import REPORT_POLICY
 from cloakwork.console.visits import (
+    PLAN_ENDING,
     Job,
     JobProgress,
     JobResult,
+    OutsideFolder,
     Visit,
     address,
     go,
@@ -36,13 +38,9 @@ from cloakwork.console.visits import (
     policy_file,
     policy_names,
     policy_source,
-)
-from cloakwork.console.workplace import (
-    PLAN_ENDING,
-    OutsideFolder,
     write_text,
 )
-from cloakwork.evaluation.rehearsal import budget_fault, rehearsed
+from cloakwork.evaluation.compare import budget_fault, rehearsed
 from cloakwork.plan.budget import Profile
 from cloakwork.plan.model import Plan
 from cloakwork.plan.policies import parse_policy

@@ -1,4 +1,4 @@
-"""Settings beside each other, before one is chosen.
+"""Settings beside each other, and forms of release beside each other, before one is chosen.
 
 What the settings run on is decided by what all of them guarantee. Whoever compares chooses
 afterwards, and what a choice depends on is part of what is released (``privacy.md`` 3.7, 3.8). So
@@ -9,6 +9,11 @@ one source serves all settings, and the guarantee that allows the least decides:
 - one that takes everything but times as known (metric privacy of times, differential privacy of
   times given the order of events): the log with invented times, in the order of the log's own;
 - only such as are counted on the release: the log.
+
+Forms of release are tried on the log itself (``rehearsed``): what each keeps, and who is found in
+it. The form that is proposed follows from the author's answers alone, so it is no choice by these
+figures; whoever takes another one has chosen by them, and the policy says so. Nothing is released,
+and no budget is charged.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +26,7 @@ import numpy as np
 import polars as pl
 from pydantic import Field, JsonValue
 
-from cloakwork.base.costs import cost_text, guessing_advantage
+from cloakwork.base.costs import Cost, cost_text, guessing_advantage
 from cloakwork.base.errors import (
     BudgetExceeded,
     CloakworkError,
@@ -36,17 +41,18 @@ from cloakwork.base.progress import Reporter
 from cloakwork.base.quantities import Frozen, format_duration
 from cloakwork.engines.memory import in_memory
 from cloakwork.evaluation.control_flow import histogram, relative_log_similarity
+from cloakwork.evaluation.knowledge import shares_found
 from cloakwork.evaluation.risk_figures import Share
 from cloakwork.evaluation.stand_in import StandInFacts, stand_in_facts
 from cloakwork.evaluation.sweeping import PolicySetting, Values, read_sweep, settings_of, sweep_of
 from cloakwork.evaluation.times import rewrites_only_times
-from cloakwork.evaluation.utility import MOST_PAIRS, whole_log_utility
+from cloakwork.evaluation.utility import ATTACKED, MOST_PAIRS, whole_log_utility
 from cloakwork.evaluation.whole_log import Timed, duration_distance
 from cloakwork.guarantees import ConfidenceBound, Guarantee
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.log.eventlog import TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.mechanisms.profile import Profile
-from cloakwork.noise import reproducible
+from cloakwork.noise import reproducible, secret
 from cloakwork.plan.budget import reservation_request
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
@@ -567,3 +573,84 @@ def costs(plan: Plan) -> Iterator[str]:
     for charge in plan.charges:
         name = {"unit": "", "metric": "metric ", "local": "local "}.get(charge.currency, "")
         yield f"{name}{cost_text(charge.cost, digits=6)}"
+
+
+SEARCH_SECONDS: Final = 5.0
+
+
+class RehearsedForm(Frozen):
+    """One form of release, as it was tried. ``name``: what it is called.
+
+    ``similarity`` of the control flow (1 best), ``durations``, ``waits`` and ``attributes`` (0
+    best): what is kept; None where there is nothing to compare. ``found``: the share of the cases
+    that are found, by what is known (``KNOWN``). ``claims``: in few words; ``cost`` in the currency
+    of its unit, and ``left`` of the budget after it, None where no total binds. ``fault``: why it
+    cannot be; all else is then empty.
+    """
+
+    name: str
+    claims: tuple[str, ...] = ()
+    similarity: float | None = None
+    durations: float | None = None
+    waits: float | None = None
+    attributes: float | None = None
+    found: dict[str, Share] = {}
+    cost: Cost | None = None
+    left: Cost | None = None
+    fault: str | None = None
+
+
+def rehearsed(
+    log: EventLog, forms: Mapping[str, Policy], ledger: Ledger, reporter: Reporter
+) -> tuple[RehearsedForm, ...]:
+    """Each form, by name, tried once on ``log``, with what ``ledger`` has left for it; the ledger
+    notes that they were compared.
+    """
+    policies = list(forms.values())
+    found = []
+    # Noted before anything is tried, so that no choice by what is seen goes unnoted.
+    noted = comparison_event(policies, settings_of(policies, []), "log")
+    ledger.record_event("compared", policies[0].metadata.dataset, noted)
+    for place, (name, policy) in enumerate(forms.items(), start=1):
+        reporter(f"trying {name} ({place} of {len(forms)})")
+        claims = tuple(map(in_few_words, policy.goals()))
+        row = RehearsedForm(name=name, claims=claims)
+        try:
+            found.append(_tried(row, policy, log, ledger, reporter))
+        except CloakworkError as error:
+            found.append(row.model_copy(update={"fault": first_line(error)}))
+    return tuple(found)
+
+
+def budget_fault(policy: Policy, ledger: Ledger) -> str | None:
+    """Why the dataset's budget does not pay for a release under ``policy``; None where it does, or
+    where there is no plan that asks for some.
+    """
+    try:
+        ledger.check(reservation_request(make_plan(policy)))
+    except BudgetExceeded as error:
+        return first_line(error)
+    except PlanImpossible:
+        pass
+    return None
+
+
+def _tried(
+    row: RehearsedForm, policy: Policy, log: EventLog, ledger: Ledger, reporter: Reporter
+) -> RehearsedForm:
+    plan = make_plan(policy)
+    own = next((charge for charge in plan.charges if charge.currency != "none"), None)
+    if own is not None:
+        row = row.model_copy(update={"cost": own.cost})
+    try:
+        forecast = ledger.check(reservation_request(plan))
+    except BudgetExceeded as error:
+        return row.model_copy(update={"fault": first_line(error)})
+    if forecast.after:
+        row = row.model_copy(update={"left": forecast.after[0].left})
+    brief = make_plan(searching_briefly(policy, SEARCH_SECONDS))
+    source, released = map(in_memory, Run(plan=brief, noise=secret()).trial(log))
+    figures = measured_figures(brief, source, released)
+    kept = {name: figures[name] for name in ("similarity", "durations", "waits", "attributes")}
+    found = shares_found(source, released, brief, targets=ATTACKED, reporter=reporter)
+    return row.model_copy(update={**kept, "found": found})

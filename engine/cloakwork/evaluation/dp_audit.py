@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cloakwork.accounting.events import cost
-from cloakwork.accounting.gaussians import epsilon_of_normal, mu_of_cost
-from cloakwork.accounting.leaf_events import leaves_of
+from cloakwork.accounting.leaf_events import epsilon_of_normal, leaves_of, mu_of_cost
 from cloakwork.base.arrays import Bools, Floats, Ints
 from cloakwork.base.costs import DiscreteGaussian, EpsilonDelta
 from cloakwork.log.eventlog import EventLog

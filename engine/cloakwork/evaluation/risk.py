@@ -1,26 +1,86 @@
-"""All attacks on a log, and on a release of it."""
+"""All attacks on a log, and on a release of it.
+
+Of employees, who are attacked by no search, the bounds of Fahrenkrog-Petersen et al., Optimal Event
+Log Sanitization for Privacy-Preserving Process Mining, sections 3.2 and 3.3. Its classes are the
+events at one place of a complete activity sequence. In the log itself it is counted whose they are;
+of a release, which does not say, the paper's bound is taken: all events of an activity that one
+employee performed in the log, against those at the place.
+"""
 
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from typing import Final
 
 import numpy as np
+import polars as pl
 
+from cloakwork.base.arrays import Ints
 from cloakwork.base.errors import LogError
+from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.base.progress import Reporter
 from cloakwork.evaluation.article29 import article_29
 from cloakwork.evaluation.attacked import AttackedLogs, Attacker
 from cloakwork.evaluation.bounds import share_of
 from cloakwork.evaluation.coded import code_logs
-from cloakwork.evaluation.employees import employee_bounds
 from cloakwork.evaluation.knowledge import most_unusual, who_is_found
 from cloakwork.evaluation.links import Links
 from cloakwork.evaluation.membership import attacked_plan, log_for
 from cloakwork.evaluation.membership import membership as membership_of
-from cloakwork.evaluation.risk_figures import Attack, RiskReport
-from cloakwork.guarantees import KAnonymity
+from cloakwork.evaluation.risk_figures import Attack, DisclosureBounds, EmployeeBounds, RiskReport
+from cloakwork.guarantees import KAnonymity, TCloseness
+from cloakwork.guarantees.classes import GroupedValues
+from cloakwork.guarantees.employees import EventShares, performers, shares_of_places
+from cloakwork.guarantees.t_closeness import largest_distance
+from cloakwork.log.eventlog import TIMESTAMP, EventLog
+from cloakwork.log.variants import variants_of
 from cloakwork.plan.model import Plan
 from cloakwork.run.reading import OpenedLog
+
+
+def employee_bounds(log: EventLog, released: EventLog | None, attribute: str) -> EmployeeBounds:
+    """The bounds for ``attribute`` of events, which names who performed each. Raises LogError where
+    no event of ``log`` has a value of it.
+    """
+    names = performers(log, attribute)
+    if names.null_count() == len(names):
+        raise LogError("risk", f"no event of the log has a value of '{attribute}'")
+    shares = EventShares(attribute, "variants")
+    places = shares_of_places(shares.merge(shares.of(log))).filter(pl.col("known") > 0)
+    before = _bounds(places["most"].to_numpy(), places["known"].to_numpy(), log)
+    if released is None:
+        return EmployeeBounds(attribute=attribute, before=before)
+    # The most that one employee performed of each activity: the paper's tau.
+    performed = pl.DataFrame({"activity": log.activities, "who": names})
+    counts = performed.drop_nulls().group_by("activity", "who").len()
+    most = dict(counts.group_by("activity").agg(pl.col("len").max()).iter_rows())
+    variants = variants_of(released)
+    tau = np.array([most.get(label, 0) for label in variants.alphabet], np.int64)[variants.codes]
+    events = np.repeat(variants.counts, np.diff(variants.offsets))
+    is_known = tau > 0
+    after = _bounds(np.minimum(tau, events)[is_known], events[is_known], released)
+    return EmployeeBounds(attribute=attribute, before=before, after=after)
+
+
+def _bounds(most: Ints, events: Ints, log: EventLog) -> DisclosureBounds:
+    """``most``, ``events``: int64, shape (places,); of so many events, at least 1, one employee
+    performed so many at most.
+    """
+    distance = None
+    if TIMESTAMP in log.events.columns:
+        closeness = TCloseness(kind="t-closeness", t=1.0, attribute=TIMESTAMPS, classes="variants")
+        values = GroupedValues(TIMESTAMPS, "variants")
+        distance = largest_distance(values.merge(values.of(log)), closeness)
+    if not len(most):
+        return DisclosureBounds(places=0, most=0, events=0, alone=0, attribute=distance)
+    worst = np.lexsort((-events, -most / events))[0]
+    return DisclosureBounds(
+        places=len(most),
+        most=int(most[worst]),
+        events=int(events[worst]),
+        alone=int((most == events).sum()),
+        attribute=distance,
+    )
+
 
 INTERNAL: Final = "internal, of the raw log: never publish these figures, nor choose noise by them"
 

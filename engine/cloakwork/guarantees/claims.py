@@ -12,10 +12,9 @@ from typing import Annotated, Literal
 from pydantic import AwareDatetime, Field
 
 from cloakwork.base.costs import Cost
-from cloakwork.base.facts import Window
+from cloakwork.base.facts import ProcessRules, Window
 from cloakwork.base.quantities import IF_SAID, Duration, Frozen
 from cloakwork.base.records import Prose
-from cloakwork.base.rules import ProcessRules
 
 Names = tuple[str, ...]
 

@@ -35,7 +35,16 @@ from cloakwork.base.quantities import (
     Number,
     format_duration,
 )
-from cloakwork.guarantees.base import CountedGuarantee, Direction, LeastGroup, ReleaseOutline
+from cloakwork.guarantees.base import (
+    CountedGuarantee,
+    Direction,
+    EvidenceOfView,
+    GuaranteeCheck,
+    LeastGroup,
+    Observation,
+    ReleaseOutline,
+    require_column,
+)
 from cloakwork.guarantees.claims import (
     Assumption,
     Background,
@@ -51,18 +60,13 @@ from cloakwork.guarantees.claims import (
 )
 from cloakwork.guarantees.classes import (
     CLASS,
+    HashKey,
     NumberedRows,
     numbered_rows,
     prefixes_of,
-)
-from cloakwork.guarantees.evidence import (
-    EvidenceOfView,
-    GuaranteeCheck,
-    Observation,
-    require_column,
+    with_one_zero,
 )
 from cloakwork.guarantees.flow import Derived, Flow, Underived, unit_assumptions
-from cloakwork.guarantees.hashing import HashKey, with_one_zero
 from cloakwork.guarantees.inserted import without_their_values
 from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog, as_lists
 

@@ -20,14 +20,13 @@ import numpy as np
 import polars as pl
 
 from cloakwork.base.naming import values_or_nulls
-from cloakwork.guarantees.classes import CLASS, activities_of, numbered_rows, prefixes_of
-from cloakwork.guarantees.evidence import (
+from cloakwork.guarantees.base import (
     EvidenceOfView,
     GuaranteeCheck,
     Observation,
     require_column,
 )
-from cloakwork.guarantees.hashing import HashKey
+from cloakwork.guarantees.classes import CLASS, HashKey, activities_of, numbered_rows, prefixes_of
 from cloakwork.guarantees.inserted import KeptEvents, WithoutVisibleInsertions
 from cloakwork.log.eventlog import EventLog
 

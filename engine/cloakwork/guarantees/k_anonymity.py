@@ -32,8 +32,12 @@ from cloakwork.guarantees.base import (
     Columns,
     CountedGuarantee,
     Direction,
+    EvidenceOfView,
+    GuaranteeCheck,
     LeastGroup,
+    Observation,
     ReleaseOutline,
+    require_column,
 )
 from cloakwork.guarantees.claims import (
     CountsCases,
@@ -47,14 +51,8 @@ from cloakwork.guarantees.claims import (
     ProtectsEachEmployee,
     Reason,
 )
-from cloakwork.guarantees.classes import CLASS, class_in_short, numbered_rows, prefixes_of
+from cloakwork.guarantees.classes import CLASS, HashKey, class_in_short, numbered_rows, prefixes_of
 from cloakwork.guarantees.employees import check_of_employees
-from cloakwork.guarantees.evidence import (
-    EvidenceOfView,
-    GuaranteeCheck,
-    Observation,
-    require_column,
-)
 from cloakwork.guarantees.flow import (
     Derived,
     Flow,
@@ -62,7 +60,6 @@ from cloakwork.guarantees.flow import (
     form_assumptions,
     unit_assumptions,
 )
-from cloakwork.guarantees.hashing import HashKey
 from cloakwork.guarantees.inserted import KeptEvents, WithoutVisibleInsertions
 from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, EventLog, as_lists
 

@@ -13,7 +13,7 @@ import polars as pl
 from pydantic import Field
 
 from cloakwork.base.quantities import MOST_ROWS, Number
-from cloakwork.guarantees.base import Direction, ReleaseOutline
+from cloakwork.guarantees.base import Direction, Observation, ReleaseOutline
 from cloakwork.guarantees.claims import GuaranteeCaveat
 from cloakwork.guarantees.classes import (
     GROUP,
@@ -24,7 +24,6 @@ from cloakwork.guarantees.classes import (
     class_text,
     values_text,
 )
-from cloakwork.guarantees.evidence import Observation
 
 _TOLERANCE: Final = 1e-9
 """What floating-point sums may be off by, as a share."""

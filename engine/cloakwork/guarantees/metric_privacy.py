@@ -20,8 +20,8 @@ from cloakwork.guarantees.base import (
     times_text,
 )
 from cloakwork.guarantees.claims import GuaranteeCaveat, MayRevealTimes, SingleTimesOnly
+from cloakwork.guarantees.differential_privacy import derive_given_columns
 from cloakwork.guarantees.flow import Derived, Flow, Underived
-from cloakwork.guarantees.noise import derive_given_columns
 
 
 class MetricPrivacy(NoiseGuarantee):

@@ -27,7 +27,7 @@ from cloakwork.base.arrays import Floats, Ints
 from cloakwork.base.errors import GuaranteeBroken
 from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.base.quantities import Number
-from cloakwork.guarantees.base import Direction, ReleaseOutline
+from cloakwork.guarantees.base import Direction, Observation, ReleaseOutline
 from cloakwork.guarantees.claims import GuaranteeCaveat, LargeT, RangeScale
 from cloakwork.guarantees.classes import (
     GROUP,
@@ -38,7 +38,6 @@ from cloakwork.guarantees.classes import (
     class_text,
     values_text,
 )
-from cloakwork.guarantees.evidence import Observation
 
 TOLERANCE: Final = 1e-9
 """What floating-point sums may be off by."""

@@ -18,11 +18,19 @@ from cloakwork.base.arrays import Bools, Floats, Ints, group_sums, owners_of
 from cloakwork.base.costs import Cost, EpsilonDelta, NonPrivate, PoissonSampled, PrivacyEvent
 from cloakwork.base.errors import PlanUnsound
 from cloakwork.base.exact import drawn_rate
-from cloakwork.kernel.books import Books, composed, repeated
+from cloakwork.kernel.books import (
+    AnswerNoise,
+    Books,
+    Gaussian,
+    Laplace,
+    composed,
+    repeated,
+    require_known,
+    selection_event,
+)
 from cloakwork.kernel.cases import ASKED_AGAIN, Cases, Query, Silently
 from cloakwork.kernel.gradients import Descent, Gradient, Update
 from cloakwork.kernel.growth import Growth
-from cloakwork.kernel.noises import AnswerNoise, Gaussian, Laplace, require_known, selection_event
 from cloakwork.kernel.vectors import (
     ONE,
     AskedTwice,

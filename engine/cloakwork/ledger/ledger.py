@@ -49,7 +49,6 @@ from cloakwork.ledger.case_hashes import (
     read_fingerprints,
     resemblances,
 )
-from cloakwork.ledger.checkpoint import lost_past, require_past
 from cloakwork.ledger.declarations import (
     NOTHING_DECLARED,
     DatasetDeclaration,
@@ -64,7 +63,9 @@ from cloakwork.ledger.journal import (
     ReleaseLock,
     WriteTransaction,
     first_break,
+    lost_past,
     print_notice,
+    require_past,
 )
 from cloakwork.ledger.records import (
     CLOSED,

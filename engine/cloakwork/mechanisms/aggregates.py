@@ -9,9 +9,8 @@ import polars as pl
 from cloakwork.base.arrays import Ints
 from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.base.naming import TIME_TYPE, TIMESTAMP, named, nulls, values_or_nulls
-from cloakwork.log.eventlog import EventLog, as_lists
+from cloakwork.log.eventlog import EventLog, as_lists, keeps_spelling
 from cloakwork.log.limits import current_limits
-from cloakwork.log.table import keeps_spelling
 from cloakwork.log.variants import variants_of
 
 VARIANT: Final = "variant"

@@ -28,9 +28,8 @@ from pydantic import BaseModel, JsonValue
 
 from cloakwork.base.arrays import Bools, Floats, Ints
 from cloakwork.base.costs import FREE, Currency, PrivacyEvent, charges_anything
-from cloakwork.base.facts import RangeType
+from cloakwork.base.facts import ProcessRules, RangeType
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
-from cloakwork.base.rules import ProcessRules
 from cloakwork.kernel import Kernel, Perturbation, Randomness
 from cloakwork.kernel.cases import Cases
 from cloakwork.kernel.local import Randomisation

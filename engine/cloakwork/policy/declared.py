@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, model_validator
 
 from cloakwork.base.clocks import is_zone
-from cloakwork.base.facts import UNIX_EPOCH, FoundType, RangeType, Window
+from cloakwork.base.facts import UNIX_EPOCH, FoundType, ProcessRules, RangeType, Window
 from cloakwork.base.quantities import (
     IF_SAID,
     LARGEST,
@@ -22,7 +22,6 @@ from cloakwork.base.quantities import (
     Number,
     as_number,
 )
-from cloakwork.base.rules import ProcessRules
 
 ShortName = Annotated[str, Field(min_length=1, max_length=200)]
 WholeNumber = Annotated[int, Field(strict=True)]

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from cloakwork.base.errors import VerificationFailed
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import with_own_sentences
-from cloakwork.publishing.dsse import Envelope, read_envelope
 from cloakwork.publishing.folder import (
     MEASUREMENTS_FILE,
     PLAN_FILE,
@@ -22,13 +21,20 @@ from cloakwork.publishing.folder import (
     check_file,
     holds_internal,
     read_document,
+    read_files,
     read_measurements,
     unpacked,
 )
 from cloakwork.publishing.from_plan import reworded_statement
-from cloakwork.publishing.keys import SigningKey, keyid_of, trusted_key, why_trusted
+from cloakwork.publishing.keys import (
+    Envelope,
+    SigningKey,
+    keyid_of,
+    read_envelope,
+    trusted_key,
+    why_trusted,
+)
 from cloakwork.publishing.keys import public_key as public_key_in
-from cloakwork.publishing.read_files import read_files
 from cloakwork.publishing.stamp import read_stamp
 from cloakwork.publishing.statement import (
     PLAN_SCHEMA,

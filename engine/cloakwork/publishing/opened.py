@@ -12,7 +12,6 @@ from cloakwork.log.formats.reading import given_log, read_log
 from cloakwork.log.formats.source import format_by_suffix
 from cloakwork.plan.model import Plan
 from cloakwork.policy.model import Policy
-from cloakwork.publishing.dsse import read_envelope
 from cloakwork.publishing.folder import (
     LOG_NAME,
     PLAN_FILE,
@@ -21,6 +20,7 @@ from cloakwork.publishing.folder import (
     read_document,
     unpacked,
 )
+from cloakwork.publishing.keys import read_envelope
 from cloakwork.publishing.verify import read_statement
 from cloakwork.run.reading import OpenedLog, is_log_file, read_under
 

@@ -22,7 +22,6 @@ from cloakwork.log.eventlog import EventLog, LogHandle, joined_batches
 from cloakwork.log.formats import Attribute, write_log
 from cloakwork.log.formats.reading import open_rows
 from cloakwork.log.formats.row_source import ReadRequest
-from cloakwork.publishing.dsse import seal
 from cloakwork.publishing.examine import verify, verify_written
 from cloakwork.publishing.folder import (
     INTERNAL_FOLDER,
@@ -37,7 +36,7 @@ from cloakwork.publishing.folder import (
     part_name,
 )
 from cloakwork.publishing.from_plan import plan_bytes, released_columns, statement_of
-from cloakwork.publishing.keys import SigningKey
+from cloakwork.publishing.keys import SigningKey, seal
 from cloakwork.publishing.keys import signing_key as find_signing_key
 from cloakwork.publishing.stamp import EXTENSIONS, stamp
 from cloakwork.publishing.statement import (
@@ -48,8 +47,7 @@ from cloakwork.publishing.statement import (
 )
 from cloakwork.publishing.verify import Verification
 from cloakwork.run.prepare import SourceFigures
-from cloakwork.run.release import Release
-from cloakwork.run.run import recording_failure
+from cloakwork.run.run import Release, recording_failure
 
 DRAFT: Final = ".cloakwork-draft"
 _WRITTEN: Final = ".written"

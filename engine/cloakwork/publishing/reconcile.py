@@ -18,11 +18,9 @@ from pydantic import ValidationError
 
 from cloakwork.base.errors import LedgerError, OutputError, VerificationFailed
 from cloakwork.base.files import new_file, remove_abandoned
-from cloakwork.ledger.checkpoint import Checkpoint, keep, lost_past
-from cloakwork.ledger.journal import Break, first_break
+from cloakwork.ledger.journal import Break, Checkpoint, first_break, keep, lost_past
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.ledger.records import FolderLocation, Record
-from cloakwork.publishing.dsse import canonical, is_signed_by, read_envelope, read_json, seal
 from cloakwork.publishing.folder import (
     MEASUREMENTS_FILE,
     PLAN_FILE,
@@ -31,7 +29,16 @@ from cloakwork.publishing.folder import (
     names_of_log,
     read_document,
 )
-from cloakwork.publishing.keys import SigningKey, trusted_key, why_trusted
+from cloakwork.publishing.keys import (
+    SigningKey,
+    canonical,
+    is_signed_by,
+    read_envelope,
+    read_json,
+    seal,
+    trusted_key,
+    why_trusted,
+)
 from cloakwork.publishing.publish import DRAFT
 
 Outcome = Literal["agrees", "completed", "closed", "unknown", "differs", "in progress", "elsewhere"]

@@ -28,7 +28,7 @@ from cloakwork.base.records import PROSE, Prose
 from cloakwork.guarantees import Guarantee
 from cloakwork.guarantees.claims import Assumption, Caveat, ConditionedOn, ExposureReason, Reason
 from cloakwork.policy.load import shipped
-from cloakwork.publishing.dsse import canonical, read_json
+from cloakwork.publishing.keys import canonical, read_json
 
 # What in-toto and readers of the JSON know the statement by.
 STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"

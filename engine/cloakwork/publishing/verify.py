@@ -67,7 +67,6 @@ from cloakwork.ledger.advisories import AdvisoryMatch, advisories_for
 from cloakwork.log.eventlog import LogHandle
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import prove
-from cloakwork.publishing.dsse import Envelope, is_signed_by, read_json
 from cloakwork.publishing.folder import (
     MEASUREMENTS_FILE,
     PLAN_FILE,
@@ -84,7 +83,7 @@ from cloakwork.publishing.from_plan import (
     plan_bytes,
     statement_of,
 )
-from cloakwork.publishing.keys import keyid_of
+from cloakwork.publishing.keys import Envelope, is_signed_by, keyid_of, read_json
 from cloakwork.publishing.stamp import differences, flat, stamp
 from cloakwork.publishing.statement import (
     PREDICATE_TYPE,
@@ -94,12 +93,12 @@ from cloakwork.publishing.statement import (
     canonical_bytes,
     schema_fault,
 )
-from cloakwork.run.release import tells_measurements
+from cloakwork.run.run import tells_measurements
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-    from cloakwork.publishing.read_files import ReadFiles
+    from cloakwork.publishing.folder import ReadFiles
 
 EXPECTABLE: Final = ("policy", "dataset", "release")
 """What a caller may demand of a release."""

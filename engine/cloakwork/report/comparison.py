@@ -21,7 +21,7 @@ from cloakwork.report.screen import ScreenSection, block, fitted, print_sections
 from cloakwork.report.texts import INTERNAL
 
 if TYPE_CHECKING:
-    from cloakwork.evaluation.rehearsal import RehearsedForm
+    from cloakwork.evaluation.compare import RehearsedForm
 
 MOST_LINES: Final = 25
 ALL: Final = "--all"

@@ -50,7 +50,7 @@ from cloakwork.publishing.statement import (
 )
 from cloakwork.publishing.verify import Verification, advisories_of_plan, signed_log
 from cloakwork.report.texts import still_possible, warning_lines
-from cloakwork.run.release import Release, tells_measurements
+from cloakwork.run.run import Release, tells_measurements
 
 _STANDARD: Final = frozenset({CASE_ID, ACTIVITY, TIMESTAMP})
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from cloakwork.publishing.publish import Published
-    from cloakwork.run.release import Internal
+    from cloakwork.run.run import Internal
 
 FEW_LEFT: Final = 0.5
 """Share of the cases, or of the similarity, below which little is left."""

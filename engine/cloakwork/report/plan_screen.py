@@ -45,13 +45,13 @@ from cloakwork.report.texts import (
     unit_text,
     warning_lines,
 )
-from cloakwork.run.requirements import training_line
+from cloakwork.run.reading import training_line
 from cloakwork.run.run import previewable
 
 if TYPE_CHECKING:
     from cloakwork.ledger.account import Balance
     from cloakwork.ledger.ledger import BudgetForecast
-    from cloakwork.run.release import StepRecord
+    from cloakwork.run.run import StepRecord
 
 
 MOST_LINES: Final = 25

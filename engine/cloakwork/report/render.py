@@ -12,10 +12,10 @@ from cloakwork.evaluation.risk_figures import RiskReport
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import with_own_sentences
-from cloakwork.publishing.dsse import read_envelope, read_json
 from cloakwork.publishing.examine import known_key
 from cloakwork.publishing.folder import INTERNAL_FOLDER, PLAN_FILE, STATEMENT_FILE
 from cloakwork.publishing.from_plan import reworded_statement
+from cloakwork.publishing.keys import read_envelope, read_json
 from cloakwork.publishing.statement import (
     PLAN_SCHEMA,
     PrivacyStatement,
@@ -46,7 +46,7 @@ from cloakwork.report.model import (
 from cloakwork.report.page_tree import markdown_of
 from cloakwork.report.risk import require_internal, require_of_release
 from cloakwork.report.texts import warning_lines
-from cloakwork.run.release import Release
+from cloakwork.run.run import Release
 
 M = TypeVar("M", bound=Frozen)
 

@@ -54,8 +54,7 @@ from cloakwork.mechanisms.steps import EnrichStep, MeasureStep
 from cloakwork.noise import Noise, reproducible
 from cloakwork.plan.model import Plan
 from cloakwork.run import steps as run_steps
-from cloakwork.run.release import StepRecord
-from cloakwork.run.run import Run
+from cloakwork.run.run import Run, StepRecord
 from cloakwork.run.steps import GrantedStep
 
 _ROUNDING: Final = 2.0

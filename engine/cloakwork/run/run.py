@@ -1,5 +1,6 @@
 """Run a plan on a log: reserve the budget, take each step, check the result. Decides nothing that
-the plan left open.
+the plan left open. What comes of it is a release: a log for which every claim of its plan holds. It
+cannot exist otherwise. And measuring the DP profile that a policy buys.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,8 +11,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final
 
+import polars as pl
 from pydantic import JsonValue
 
+from cloakwork.base.costs import Cost, PrivacyEvent
 from cloakwork.base.errors import (
     GuaranteeBroken,
     LedgerError,
@@ -20,31 +23,172 @@ from cloakwork.base.errors import (
 )
 from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.base.naming import without
+from cloakwork.base.notebook_html import listing, paragraph, shown, table
 from cloakwork.base.progress import Reporter, heard_by, silent, stop_if_interrupted
+from cloakwork.base.text import version_of
 from cloakwork.engines.base import Engine
+from cloakwork.engines.measured import measured_of
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.guarantees import MetricPrivacy
-from cloakwork.ledger.ledger import Ledger, Require, Reservation
+from cloakwork.kernel import Answer, Books, Kernel
+from cloakwork.ledger.ledger import Ledger, Require, Reservation, ReservationRequest
 from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog, LogHandle
 from cloakwork.log.formats.round_trip import TypesReadBack
+from cloakwork.mechanisms.aggregates import VariantCounts
+from cloakwork.mechanisms.bound import BoundContributions, BoundParams
+from cloakwork.mechanisms.profile import Profile, ProfileFigures, ProfileParams, measure_profile
 from cloakwork.mechanisms.registry import Package
 from cloakwork.mechanisms.registry import catalogue as all_mechanisms
+from cloakwork.mechanisms.steps import Decision
 from cloakwork.noise import Noise, secret
-from cloakwork.plan.budget import reservation_request
+from cloakwork.plan.budget import (
+    facts_in_window,
+    ledger_terms,
+    require_profile_params,
+    reservation_request,
+    unit_charge,
+)
 from cloakwork.plan.model import Catalogue, Claim, Plan, Step
 from cloakwork.plan.planner import replan
+from cloakwork.plan.sentences import exposed_lines, unproven_sentence
+from cloakwork.policy.load import digest
+from cloakwork.policy.model import Policy, describe_version
 from cloakwork.run.prepare import (
     SourceFigures,
     case_id_sample,
+    in_time_order,
+    in_window,
     measured_attributes,
     own_cases,
     prepared_log,
     require_enough_cases,
+    under_standard_names,
+    with_one_unit_a_case,
 )
-from cloakwork.run.release import Internal, Release, StepRecord, Verdict
-from cloakwork.run.requirements import require_fitting
+from cloakwork.run.reading import require_fitting
 from cloakwork.run.search_cache import SearchCache
 from cloakwork.run.steps import GrantedStep
+
+
+def tells_measurements(plan: Plan) -> bool:
+    """Whether a release of ``plan`` may tell the answers that its log was made of."""
+    return plan.bounded and not plan.unproven
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether one claim holds for this release; ``observed`` says what an independent check
+    measured, if one could.
+    """
+
+    claim: Claim
+    holds: bool
+    observed: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """What one step did: its seconds, and figures of the raw log. Internal, never published.
+
+    ``recorded``: the noise really drawn, as the kernel recorded it; None where the step measures
+    nothing. ``answers``: what it answered, which is not internal where the plan's claim covers it.
+    """
+
+    mechanism: str
+    seconds: float
+    figures: Mapping[str, JsonValue]
+    recorded: PrivacyEvent | None = None
+    answers: tuple[Answer, ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Internal:
+    """Everything measured on the raw log; goes into the internal report only.
+
+    ``source``: name of the log file, counts, what the reader noted. ``stages``: seconds by stage
+    (read, steps, write). ``utility``: how much of the control flow is left
+    (``cloakwork.evaluation.utility.Utility`` as data); empty where no step rewrites it.
+    """
+
+    source: Mapping[str, JsonValue]
+    steps: tuple[StepRecord, ...]
+    stages: Mapping[str, float]
+    notes: tuple[str, ...] = ()
+    utility: Mapping[str, JsonValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """An anonymized log with its plan and one verdict for each claim.
+
+    ``release_id``: the ledger's row; ``ledger_entry``: the digest of its reservation there, None
+    without a ledger. ``reservation``: what ``publish`` tells the ledger by; the ledger shows it as
+    reserved until then. ``private``: False when a fixed seed was used (tests only; stamped NOT
+    PRIVATE). Raises ValueError where a claim has no verdict, or one that does not hold, and where
+    nothing is claimed at all unless the plan says what is unproven instead.
+    """
+
+    log: LogHandle
+    plan: Plan
+    verdicts: tuple[Verdict, ...]
+    release_id: str
+    internal: Internal
+    private: bool = True
+    ledger_entry: str | None = None
+    reservation: Reservation | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def recorded(self) -> dict[int, PrivacyEvent]:
+        """What the kernel recorded of each step that measures, by its place in the plan."""
+        records = enumerate(record.recorded for record in self.internal.steps)
+        return {place: event for place, event in records if event is not None}
+
+    @property
+    def measurements(self) -> tuple[Answer, ...]:
+        """The answers that may be told beside the log: those that a claim of differential privacy
+        over all that is released is charged for. None where the plan has no such claim, or a seed
+        is known.
+
+        Such a claim counts all noise per unit of the release (``derived_at_cost``), whichever goal
+        its step serves, so telling answers instead of what was made of them costs nothing (Dwork
+        and Roth 2014, proposition 2.1). What is charged for units with the same cases and other
+        values is not among them.
+        """
+        if not (self.private and tells_measurements(self.plan)):
+            return ()
+        steps = zip(self.plan.steps, self.internal.steps, strict=False)
+        covered = (
+            record
+            for step, record in steps
+            if step.currency == "unit" and not step.lineage.is_given_flow
+        )
+        return tuple(answer for record in covered for answer in record.answers)
+
+    def _repr_html_(self) -> str:
+        claims = [
+            (verdict.claim.guarantee.kind, verdict.claim.sentence, verdict.observed)
+            for verdict in self.verdicts
+        ]
+        counts = f"{self.log.case_count:,} cases, {self.log.event_count:,} events"
+        where = "In memory: publish() writes it to a folder, signed."
+        title = f"Release {self.release_id} of {describe_version(self.plan.policy)}"
+        unproven = listing("Unproven", map(unproven_sentence, self.plan.unproven))
+        return shown(
+            title if self.private else f"{title}: NOT PRIVATE, drawn from a fixed seed",
+            paragraph(f"{counts}. {where}"),
+            unproven,
+            table(("guarantee", "says", "checked"), claims),
+            listing("Not protected", exposed_lines(self.plan)),
+        )
+
+    def __post_init__(self) -> None:
+        # By identity: two claims may say the same.
+        held = {id(verdict.claim) for verdict in self.verdicts if verdict.holds}
+        if any(id(claim) not in held for claim in self.plan.claims):
+            raise ValueError("a release exists only where every claim of its plan holds")
+        if not self.plan.claims and not self.plan.unproven:
+            raise ValueError("a release claims something, or says what is unproven")
+
 
 NOT_PRIVATE: Final = "not-private"
 
@@ -465,3 +609,92 @@ def _verdict(
     if not found.holds:
         raise GuaranteeBroken(claim.sentence, found.seen)
     return Verdict(claim, holds=True, observed=found.seen)
+
+
+def measure(
+    policy: Policy,
+    log: EventLog,
+    ledger: Ledger,
+    *,
+    noise: Noise | None = None,
+    window: str | None = None,
+    require: Require | None = None,
+) -> Profile:
+    """The DP profile of ``log`` that ``policy`` buys; its share is charged to ``ledger`` before the
+    log is looked at. ``window``: of a growing log, the one whose cases are measured.
+    ``require``: as for ``execute``.
+
+    Raises PlanImpossible where the policy buys none, or its delta is too large, BudgetExceeded and
+    LedgerError as ``execute`` does, and LedgerError for a ``noise`` source with a fixed seed.
+    """
+    noise = noise or secret()
+    params = require_profile_params(policy)
+    # The same preparation as of a release, as far as the profile looks.
+    facts = facts_in_window(policy, policy.facts(), window)
+    needs = {CASE_ID, facts.unit.attribute}.__contains__
+    log = in_window(with_one_unit_a_case(log, facts.unit), policy, facts)
+    prepared = in_time_order(
+        log,
+        under_standard_names(log, policy, needs),
+        policy,
+        needs,
+        facts.unit,
+    )
+    engine = MemoryEngine()
+    request = ReservationRequest(
+        dataset=policy.metadata.dataset,
+        policy=policy.metadata.name,
+        version=policy.metadata.version,
+        policy_digest=digest(policy),
+        charges=(unit_charge(Cost(epsilon=params.epsilon, delta=params.delta), facts),),
+        terms=ledger_terms(policy, window),
+        note="DP profile: noisy figures of the log, for planning",
+        makes="profile",
+        private=noise.private,
+        require=require,
+        sample=case_id_sample(prepared, engine, ledger) if noise.private else None,
+    )
+    reservation = ledger.reserve(request)
+    with recording_failure(reservation):
+        # Bounded as a release bounds it: the parameters charge for that.
+        own, _ = own_cases(prepared, facts, reservation, engine)
+        bounds = BoundParams(
+            attribute=facts.unit.attribute,
+            max_cases=facts.unit.max_cases,
+            alphabet=facts.alphabet,
+            longest_case=facts.longest_case,
+        )
+        cut = BoundContributions().rewrite(
+            bounds,
+            Decision(pl.DataFrame()),
+            noise.stream(),
+        )
+        figures = figures_of(params, engine.rewrite(own, cut), noise)
+    reservation.commit()
+    return Profile(
+        engine=version_of("cloakwork"),
+        dataset=policy.metadata.dataset,
+        window=window,
+        release=reservation.id,
+        ledger_entry=reservation.digest,
+        params=params,
+        figures=figures,
+    )
+
+
+def figures_of(
+    params: ProfileParams,
+    log: EventLog,
+    noise: Noise,
+) -> ProfileFigures:
+    """The noisy figures of ``log``, which has been bounded, by a kernel that answers what the
+    parameters charge for.
+    """
+    measured = measured_of(MemoryEngine().summarise(log, VariantCounts()), noise)
+    kernel = Kernel(
+        measured,
+        Books.of(params.event()),
+        noise,
+        params.unit.max_cases,
+    )
+    return measure_profile(params, kernel)

@@ -17,10 +17,9 @@ from pydantic import BaseModel, JsonValue
 from cloakwork.base.arrays import Ints
 from cloakwork.base.costs import PrivacyEvent
 from cloakwork.base.errors import PlanUnsound
-from cloakwork.base.facts import Facts, Unit
+from cloakwork.base.facts import Facts, ProcessRules, Unit
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.naming import CASE_PREFIX
-from cloakwork.base.rules import ProcessRules
 from cloakwork.engines.base import Engine
 from cloakwork.engines.measured import ColumnsOfCases, ReleasedLog, measured_log, measured_of
 from cloakwork.engines.noised import noise_on_times, noise_on_values

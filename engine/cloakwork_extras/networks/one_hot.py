@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import BaseModel, Field, JsonValue, field_validator
 
 from cloakwork.accounting.events import naive, upper_bound_epsilon
-from cloakwork.accounting.gaussians import mu_of_cost
+from cloakwork.accounting.leaf_events import mu_of_cost
 from cloakwork.base.arrays import Floats, Ints
 from cloakwork.base.costs import Composed, Cost, DiscreteLaplace, PrivacyEvent
 from cloakwork.base.errors import MechanismError

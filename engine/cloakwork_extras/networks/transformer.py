@@ -183,7 +183,7 @@ class VariantTransformer(TrainsNetwork, VariantRelease[TransformerParams]):
         """The tables at their part of the budget, and the least noise on the gradient steps that
         the accountant allows beside them.
         """
-        from cloakwork.accounting.gaussians import mu_of_cost
+        from cloakwork.accounting.leaf_events import mu_of_cost
 
         target = Cost(epsilon=goal.epsilon, delta=goal.delta)
         chosen = TransformerOptions.model_validate(options)
@@ -213,7 +213,7 @@ class VariantTransformer(TrainsNetwork, VariantRelease[TransformerParams]):
         """Tables and gradient steps that a unit moves by ``mu`` deviations altogether, and
         thresholds that spend ``delta``; each step is on everybody.
         """
-        from cloakwork.accounting.gaussians import epsilon_of_normal
+        from cloakwork.accounting.leaf_events import epsilon_of_normal
 
         chosen = TransformerOptions.model_validate(options)
         # On everybody, since steps on samples are not composed with other columns by mu.

@@ -19,14 +19,13 @@ from cloakwork.engines.base import EVENTS_OF_A_BATCH, EVENTS_OF_A_PART, Opened
 from cloakwork.engines.batch_files import BatchFile, write_batch
 from cloakwork.engines.batched import BatchedEngine, LocalEngine
 from cloakwork.engines.workspace import WORK_FOLDER, Workspace
-from cloakwork.log.eventlog import Aggregate, EventLog, notes_on_cases
+from cloakwork.log.eventlog import Aggregate, EventLog, notes_on_cases, row_place
 from cloakwork.log.formats.column_names import ColumnNames
 from cloakwork.log.formats.row_source import ReadRequest, collected
 from cloakwork.log.formats.tables import (
     FileTable,
     TableSource,
 )
-from cloakwork.log.table import row_place
 from cloakwork_extras.spark.spark_rows import PLACE, ROW, SparkSource, case_id_column, rows_of
 from cloakwork_extras.spark.spark_tasks import (
     SparkExecutor,

@@ -12,7 +12,7 @@ from rapidfuzz.distance import Levenshtein
 from cloakwork.base.facts import Facts, Unit
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.guarantees import DifferentialPrivacy, KAnonymity
-from cloakwork.log.sequences import EditDistances, encode_sequences
+from cloakwork.log.variants import EditDistances, encode_sequences
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork_extras.pretsa import Pretsa, PretsaParams, Scope
 from conftest import runs

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from cloakwork.accounting.gaussians import epsilon_of_normal
+from cloakwork.accounting.leaf_events import epsilon_of_normal
 from cloakwork.base.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Offer

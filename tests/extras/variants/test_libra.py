@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binom
 
 from cloakwork.accounting.events import cost
-from cloakwork.accounting.gaussians import mu_of_cost
+from cloakwork.accounting.leaf_events import mu_of_cost
 from cloakwork.base.costs import DiscreteLaplace, NonPrivate, PoissonSampled, Repeated
 from cloakwork.base.facts import Facts, Unit
 from cloakwork.engines.measured import measured_of
@@ -18,7 +18,7 @@ from cloakwork.kernel import Books, Entries, Kernel, Laplace
 from cloakwork.mechanisms.base import Offer, PartOfGoal, Refusal
 from cloakwork.mechanisms.variants.threshold import threshold_event
 from cloakwork.noise import reproducible, secret
-from cloakwork.plan import joint
+from cloakwork.plan import choose
 from cloakwork.plan.planner import make_plan
 from cloakwork.run.run import Run
 from cloakwork.testing import run_mechanism
@@ -239,7 +239,7 @@ def plan_over_times(name, options):
 @pytest.mark.parametrize(("name", "options"), PARTS)
 def test_control_flow_and_times_are_released_together(name, options, monkeypatch):
     """What is allowed is spent, but for what a short search leaves; no time is missing."""
-    monkeypatch.setattr(joint, "_TOLERANCE", 0.05)
+    monkeypatch.setattr(choose, "_TOLERANCE", 0.05)
     plan = plan_over_times(name, options)
     assert [step.mechanism for step in plan.steps][1:3] == [name, "timestamps/regression"]
     (claim,) = plan.claims
@@ -256,7 +256,7 @@ def test_samples_that_are_not_charged_are_refused(monkeypatch):
     monkeypatch.setattr(
         VariantLibra, "event", lambda self, params, facts: threshold_event(params.selection)
     )
-    monkeypatch.setattr(joint, "_TOLERANCE", 0.05)
+    monkeypatch.setattr(choose, "_TOLERANCE", 0.05)
     plan = plan_over_times(*PARTS[0])
     with pytest.raises(PlanUnsound):
         Run(plan=plan, noise=reproducible(1)).release(log_of([["x", "y"]] * 300), None)

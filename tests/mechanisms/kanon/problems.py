@@ -12,7 +12,7 @@ import pytest
 from cloakwork.base.facts import Facts
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.log.formats import read_log
-from cloakwork.log.sequences import EditDistances, Metric
+from cloakwork.log.variants import EditDistances, Metric
 from cloakwork.mechanisms.aggregates import VariantCounts
 from cloakwork.mechanisms.kanon.family import Anonymiser
 from cloakwork.mechanisms.kanon.problem import (

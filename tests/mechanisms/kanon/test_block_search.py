@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from cloakwork.log.sequences import EditDistances
+from cloakwork.log.variants import EditDistances
 from cloakwork.mechanisms.kanon import blocks as block_search
 from cloakwork.mechanisms.kanon.blocks import (
     NO_VARIANT,

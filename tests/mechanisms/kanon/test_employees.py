@@ -21,8 +21,7 @@ from cloakwork.mechanisms.kanon.employees import Employees, EmployeesParams, Per
 from cloakwork.noise import reproducible
 from cloakwork.plan.planner import make_plan
 from cloakwork.policy.model import Policy
-from cloakwork.run.release import Release
-from cloakwork.run.run import Run
+from cloakwork.run.run import Release, Run
 from conftest import runs
 from contracts.sample_logs import RESOURCE, courses_of, log_of
 from guarantees.measuring import require

@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from cloakwork.log.sequences import MOST_EVENTS, Metric
+from cloakwork.log.variants import MOST_EVENTS, Metric
 from cloakwork.mechanisms.kanon import blocks
 from cloakwork.mechanisms.kanon.auto import Auto, AutoParams
 from cloakwork.mechanisms.kanon.best_first import BestFirst, BestFirstParams

@@ -19,7 +19,7 @@ from cloakwork.base.facts import Facts, Unit
 from cloakwork.base.progress import heard_by
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.guarantees import KAnonymity
-from cloakwork.log.sequences import EditDistances
+from cloakwork.log.variants import EditDistances
 from cloakwork.mechanisms.aggregates import CASES, VARIANT
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.kanon.blocks import merge_in_blocks, nearest_distances

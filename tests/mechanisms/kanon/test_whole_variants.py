@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloakwork.errors import MechanismError
-from cloakwork.log.sequences import EditDistances, Metric
+from cloakwork.log.variants import EditDistances, Metric
 from cloakwork.mechanisms.kanon.best_first import search_best_first
 from cloakwork.mechanisms.kanon.problem import (
     Assignment,

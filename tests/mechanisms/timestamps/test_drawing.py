@@ -10,17 +10,19 @@ from hypothesis import strategies as st
 from cloakwork.base.facts import UNIX_EPOCH
 from cloakwork.kernel import Randomness
 from cloakwork.kernel.perturb import Grid
-from cloakwork.mechanisms.timestamps import drawing as sampled_times
-from cloakwork.mechanisms.timestamps import hours
+from cloakwork.mechanisms.timestamps import drawing
 from cloakwork.mechanisms.timestamps.bins import Clock, LogBins
 from cloakwork.mechanisms.timestamps.drawing import (
+    LONGER,
     ManyDraws,
+    at_usual_hours,
     distributions,
     last_that_stands_out,
     meet_totals,
+    usual_week,
     with_sums,
+    without_noise,
 )
-from cloakwork.mechanisms.timestamps.hours import LONGER, at_usual_hours, usual_week, without_noise
 from cloakwork.mechanisms.timestamps.regression import ALIKE, durations_by_rank
 from cloakwork.noise import reproducible
 
@@ -120,7 +122,7 @@ def test_totals_are_met_by_gaps_that_change_places(monkeypatch):
     totals = np.rint(3 * usual).astype(np.int64)
     group = np.arange(2000) % 2
     met = meet_totals(gaps, pair, case, totals, group, draws())
-    monkeypatch.setattr(sampled_times, "TURNS", 0)
+    monkeypatch.setattr(drawing, "TURNS", 0)
     scaled = meet_totals(gaps, pair, case, totals, group, draws())
     sums = np.bincount(case, weights=met)
     for each in range(2):
@@ -231,7 +233,7 @@ def test_events_get_to_usual_hours_while_starts_stay_and_gaps_about(monkeypatch)
     assert sorted(moved[:, 0]) == sorted(starts)
     found = np.diff(moved, axis=1).ravel()
     assert (np.abs(found - gaps) <= LONGER * gaps + 1).all()
-    monkeypatch.setattr(hours, "TURNS", 0)
+    monkeypatch.setattr(drawing, "TURNS_OF_WEEK", 0)
     as_drawn = at_usual_hours(starts, gaps, lengths, weights, SECONDS, draws())
     assert (np.diff(as_drawn.reshape(-1, 4), axis=1).ravel() == gaps).all()
     assert slots_off(moved.ravel(), weights) < 0.4 * slots_off(as_drawn, weights)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cloakwork.accounting.events import cost
-from cloakwork.accounting.gaussians import epsilon_of_normal
+from cloakwork.accounting.leaf_events import epsilon_of_normal
 from cloakwork.base.facts import UNIX_EPOCH, Facts, Unit
 from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.kernel import Books, Cases, Column, Columns, Factors, Kernel, Measured

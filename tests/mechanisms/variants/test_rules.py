@@ -9,14 +9,18 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from cloakwork.base.facts import Facts
-from cloakwork.base.rules import ProcessRules
+from cloakwork.base.facts import Facts, ProcessRules
 from cloakwork.evaluation.control_flow import histogram
 from cloakwork.kernel import Randomness
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.mechanisms.steps import Listed, Measurement, Numbers
-from cloakwork.mechanisms.variants.chain import LengthGroups, MarkovChain, draw_sequences
-from cloakwork.mechanisms.variants.rules import permitted_pairs, permitted_steps
+from cloakwork.mechanisms.variants.chain import (
+    LengthGroups,
+    MarkovChain,
+    draw_sequences,
+    permitted_pairs,
+    permitted_steps,
+)
 from cloakwork.noise import reproducible
 from cloakwork.testing import prepare, run_mechanism
 from contracts.sample_logs import log_of

@@ -23,8 +23,11 @@ from cloakwork.log.eventlog import (
     TIME_TYPE,
     TIMESTAMP,
     EventLog,
+    FlatTable,
+    SourceSpelling,
     notes_on_cases,
     read_alike,
+    row_place,
 )
 from cloakwork.log.formats.column_names import MEANING, ColumnNames
 from cloakwork.log.formats.kinds import TYPES, Kind, gives_texts_back, inferred, joined_kinds
@@ -42,7 +45,6 @@ from cloakwork.log.formats.row_source import (
 )
 from cloakwork.log.formats.source import too_long
 from cloakwork.log.formats.written_times import ISO_TIMES, WrittenTimes, unreadable_time
-from cloakwork.log.table import FlatTable, SourceSpelling, row_place
 from cloakwork.log.times import TIME_HINT, ParsedTimes, outside_calendar
 
 NO_ACTIVITY: Final = "events without an activity"

@@ -21,7 +21,7 @@ from cloakwork.base.naming import (
     nulls,
     values_of,
 )
-from cloakwork.log.eventlog import EventLog, time_order
+from cloakwork.log.eventlog import EventLog, SourceSpelling, time_order
 from cloakwork.log.formats.kinds import TYPES, Kind
 from cloakwork.log.formats.row_source import (
     PLACE,
@@ -48,7 +48,6 @@ from cloakwork.log.formats.xes_values import (
     in_order,
     place_in_file,
 )
-from cloakwork.log.table import SourceSpelling
 
 XesReader = Callable[[LogStream, Collector], Iterator[None]]
 _STANDARD: Final[dict[str, pl.DataType]] = {

@@ -20,7 +20,7 @@ from pydantic import JsonValue
 
 from cloakwork.base.arrays import Floats, Ints, begins_of
 from cloakwork.base.progress import Pace
-from cloakwork.log.sequences import MOST_EVENTS
+from cloakwork.log.variants import MOST_EVENTS
 from cloakwork.mechanisms.kanon.deadline import Deadline
 from cloakwork.mechanisms.kanon.lower_bound import (
     CoverConstraints,

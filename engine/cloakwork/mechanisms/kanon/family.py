@@ -27,7 +27,7 @@ from cloakwork.base.quantities import MOST_ROWS, Frozen
 from cloakwork.base.text import first_fault
 from cloakwork.guarantees import Guarantee, KAnonymity
 from cloakwork.guarantees.classes import class_in_short
-from cloakwork.log.sequences import Metric
+from cloakwork.log.variants import Metric
 from cloakwork.mechanisms.aggregates import VariantCounts
 from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Options, Proof, Refusal, option_fault
 from cloakwork.mechanisms.kanon.deadline import Deadline

@@ -15,7 +15,7 @@ import polars as pl
 from pydantic import JsonValue
 
 from cloakwork.base.arrays import Ints
-from cloakwork.log.sequences import EditDistances, Metric, encode_sequences
+from cloakwork.log.variants import EditDistances, Metric, encode_sequences
 from cloakwork.mechanisms.aggregates import CASES, UNIT, VARIANT
 from cloakwork.mechanisms.kanon.rewriting import ASSIGNMENT_SCHEMA, SOURCE, TARGET
 

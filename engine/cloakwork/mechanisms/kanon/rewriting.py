@@ -29,8 +29,7 @@ import polars as pl
 from cloakwork.base.arrays import Ints, offsets_of, ranges_of
 from cloakwork.base.errors import MechanismError
 from cloakwork.log.eventlog import ACTIVITY, EventLog
-from cloakwork.log.sequences import Metric, encode_sequences
-from cloakwork.log.variants import variants_of
+from cloakwork.log.variants import Metric, encode_sequences, variants_of
 from cloakwork.mechanisms.aggregates import CASES, INDEX, places_of
 from cloakwork.mechanisms.steps import MapCases, MapCasesBySummary
 from cloakwork.noise import Noise

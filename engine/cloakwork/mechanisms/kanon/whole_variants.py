@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from cloakwork.base.arrays import Bools, Ints, offsets_of
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.progress import Pace
-from cloakwork.log.sequences import MOST_EVENTS
+from cloakwork.log.variants import MOST_EVENTS
 from cloakwork.mechanisms.kanon.deadline import NO_LIMIT, Deadline
 from cloakwork.mechanisms.kanon.problem import KAnonymityProblem
 

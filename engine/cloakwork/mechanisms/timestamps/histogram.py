@@ -29,15 +29,17 @@ from cloakwork.mechanisms.timestamps.bins import Clock, LogBins
 from cloakwork.mechanisms.timestamps.completion import READABLE
 from cloakwork.mechanisms.timestamps.drawing import (
     TOLERANCE,
+    TURNS_OF_A_PART,
     ManyDraws,
+    at_usual_hours,
     distributions,
     last_that_stands_out,
     meet_totals,
     moved_by_weeks,
     start_steps,
     sums_in_cases,
+    usual_week,
 )
-from cloakwork.mechanisms.timestamps.hours import TURNS_OF_A_PART, at_usual_hours, usual_week
 from cloakwork.mechanisms.timestamps.tables import (
     CLASSES,
     CLIPS,

@@ -31,11 +31,10 @@ from cloakwork.base.costs import (
     NonPrivate,
     PrivacyEvent,
 )
-from cloakwork.base.facts import Facts
+from cloakwork.base.facts import Facts, ProcessRules
 from cloakwork.base.naming import OTHERS_TABLE, STEPS_TABLE, VARIANTS_TABLE
 from cloakwork.base.quantities import IF_SAID, Frozen, Number
 from cloakwork.base.records import BY_CHANCE
-from cloakwork.base.rules import ProcessRules
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import (
     Cases,
@@ -62,10 +61,11 @@ from cloakwork.mechanisms.variants.chain import (
     in_whole,
     length_edges,
     nearest_counts,
+    permitted_pairs,
+    permitted_steps,
     refine_contexts,
 )
 from cloakwork.mechanisms.variants.family import VariantRelease
-from cloakwork.mechanisms.variants.rules import permitted_pairs, permitted_steps
 
 UNIT_NORM: Final = 2**13
 """Grid steps in one case. With sigma above 1,000 steps the accountant charges a whole vector by its
@@ -568,7 +568,7 @@ class VariantMarkov(VariantRelease[MarkovParams]):
         """Noise that a unit moves by ``mu`` deviations over all tables, shared out as ``SHARES``
         says, or ``SHARES_OF_FEW``, and thresholds that spend ``delta``.
         """
-        from cloakwork.accounting.gaussians import epsilon_of_normal
+        from cloakwork.accounting.leaf_events import epsilon_of_normal
 
         chosen = MarkovOptions.model_validate(options)
         declared = facts.alphabet is not None

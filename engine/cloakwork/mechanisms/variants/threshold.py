@@ -249,7 +249,7 @@ def threshold_part(
     The target that these meet by themselves: delta for the threshold and as much for the noise.
     """
     from cloakwork.accounting.calibrate import gaussian_threshold
-    from cloakwork.accounting.gaussians import epsilon_of_normal
+    from cloakwork.accounting.leaf_events import epsilon_of_normal
 
     scale = drawn_sigma(max_cases / mu)
     return ThresholdParams(
