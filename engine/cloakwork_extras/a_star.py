@@ -36,6 +36,7 @@ import numpy as np
 from pydantic import Field
 
 from cloakwork.base.arrays import Bools, Floats, Ints
+from cloakwork.base.frozen import frozen
 from cloakwork.base.progress import Pace
 from cloakwork.mechanisms.base import Theorem
 from cloakwork.mechanisms.kanon.best_first import PAPER, search_best_first
@@ -161,7 +162,7 @@ class AStar(Anonymiser[AStarParams]):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RelaxationValue:
     """The value of L(w), in 1/``SCALE`` edits (no answer is allowed where it is ``_FORBIDDEN`` or
     more), and the choice behind it.

@@ -12,7 +12,6 @@ depend on any other case.
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain
 from typing import Annotated, ClassVar, Final
@@ -31,6 +30,7 @@ from cloakwork.base.costs import (
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.exact import drawn_scale
 from cloakwork.base.facts import Facts
+from cloakwork.base.frozen import frozen
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Cases, Clip, Entries, Kernel, Laplace, Randomness, Selected
@@ -62,7 +62,7 @@ MOST_LABELS: Final = 3000
 """Labels of an alphabet: every pair gets noise, seen or not, so the table has their square."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DirectlyFollows:
     """How steps are counted: ``alphabet`` (public labels), ``most_steps`` a case (M), and the
     noise's ``scale`` in steps.

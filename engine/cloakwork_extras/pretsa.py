@@ -2,12 +2,12 @@
 nearest variant.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from cloakwork.base.arrays import Ints, offsets_of
+from cloakwork.base.frozen import frozen
 from cloakwork.mechanisms.base import Theorem
 from cloakwork.mechanisms.kanon.deadline import Deadline
 from cloakwork.mechanisms.kanon.family import K_ANONYMOUS, Anonymiser, FamilyParams
@@ -60,7 +60,7 @@ class Pretsa(Anonymiser[PretsaParams]):
         return Solution(assignment, None, "the greedy walk ended")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _PrefixTree:
     """The prefixes of lexicographically sorted sequences, numbered in pre-order, the root left out.
 

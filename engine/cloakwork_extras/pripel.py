@@ -4,7 +4,6 @@ takes its times and values over, each through noise of its own.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import Annotated, ClassVar, Final
@@ -15,6 +14,7 @@ from pydantic import Field, JsonValue, ValidationError
 from cloakwork.base.arrays import Bools, Floats, Ints
 from cloakwork.base.costs import NonPrivate
 from cloakwork.base.facts import UNIX_EPOCH, Facts
+from cloakwork.base.frozen import frozen
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.base.naming import CASE_PREFIX
 from cloakwork.base.progress import say
@@ -37,7 +37,7 @@ _AT_ONCE: Final = 64
 """Sequences whose distances to all others are held at once."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DistinctCases:
     """The distinct sequences of ``cases``: ``first``, a case of each; ``of_case``, which of them a
     case follows; all int64.

@@ -4,7 +4,6 @@ carries its noise.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, TypeVar
 
 import numpy as np
@@ -13,6 +12,7 @@ from pydantic import BaseModel, Field, JsonValue
 from cloakwork.base.arrays import Ints
 from cloakwork.base.costs import NonPrivate, PrivacyEvent, guessing_advantage
 from cloakwork.base.facts import Facts
+from cloakwork.base.frozen import frozen
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.base.progress import say
 from cloakwork.base.quantities import Frozen, Number
@@ -49,7 +49,7 @@ class PublishedRelease(VariantRelease[P]):
 Variant = Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Dafsa:
     """``edges_of[v]``: int64, the edges that variant v passes; ``variants_of[e]``: int64, the
     variants that pass edge e.

@@ -43,7 +43,7 @@ An event that is (e, d)-DP with a small e is added up instead: delta(epsilon) <=
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -68,6 +68,7 @@ from cloakwork.base.costs import (
     Repeated,
 )
 from cloakwork.base.exact import exactly, rounded_up
+from cloakwork.base.frozen import frozen
 
 LARGEST_SHIFT: Final = 1000
 """Discrete Laplace sensitivities up to this many grid steps are charged by their own PLD."""
@@ -108,7 +109,7 @@ _LARGEST_MOVE: Final = 20.0
 _ROUNDING: Final = 1 + 1e-12
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Distribution:
     """The privacy losses of a composition when a unit is removed, and when one is added;
     ``is_symmetric``: they are the same.
@@ -349,7 +350,7 @@ def _losses_on_grid(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sample:
     """One run: ``move``, in deviations of one normal number; ``factor``, ``shift`` and ``tail``:
     what delta and epsilon are raised by.

@@ -7,7 +7,6 @@ Laplace noise too.
 import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Final
@@ -24,6 +23,7 @@ from cloakwork.base.costs import (
     TruncatedGeometric,
 )
 from cloakwork.base.exact import exactly, exp_minus
+from cloakwork.base.frozen import frozen
 
 _ROUNDING: Final = Fraction(1, 10**14)
 
@@ -206,7 +206,7 @@ def _epsilon_of_rounding(leaves: LeafCounts, delta: float) -> float:
     return (_epsilon_of_move(found.mu, target, -found.surcharge) + found.surcharge) * (1 + 1e-12)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rounding:
     """Discrete Gaussians as one normal number of deviation 1 that moves by ``mu``, rounded:
     ``surcharge`` (the sum of h) is added to epsilon, and delta is multiplied by e^``factor`` (the

@@ -22,6 +22,7 @@ from typing import Final
 import numpy as np
 
 from cloakwork.base.arrays import Complexes, Floats
+from cloakwork.base.frozen import frozen
 
 _U: Final = 2.0**-53
 """Unit round-off of IEEE double precision."""
@@ -208,7 +209,7 @@ def _log_moment(
     return largest + math.log(total) + error
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Window:
     """The cells ``lowest .. lowest + size - 1`` of a composition, and bounds of the masses outside
     (Chernoff).

@@ -7,7 +7,7 @@ be looked up in the log; what a code list or a data dictionary says is known wit
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +22,7 @@ from cloakwork.authoring.suggestion import (
     SuggestionRequest,
 )
 from cloakwork.base.errors import FileProblem, PolicyError
+from cloakwork.base.frozen import frozen
 from cloakwork.plan.policies import parse_policy
 from cloakwork.policy.document import (
     Document,
@@ -52,7 +53,7 @@ _ASKING: Final = re.compile(r"[^\n]*?#[ ]*(?P<reason>[^\n]*?); asked: (?P<questi
 """The comment behind a rule that says what is asked."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AskedAttribute:
     """One attribute that is left out until it is answered for."""
 

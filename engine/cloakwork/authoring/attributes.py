@@ -6,13 +6,13 @@ log. No value of the log stands in them, nor in a reason.
 
 import re
 import unicodedata
-from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
 import polars as pl
 
 from cloakwork.base.arrays import Floats
+from cloakwork.base.frozen import frozen
 from cloakwork.base.naming import values_of
 from cloakwork.base.text import words_of
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
@@ -178,7 +178,7 @@ SAMPLE: Final = 2_000
 WORDS_OF_A_SENTENCE: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Figures:
     """Figures of one attribute; shares lie between 0 and 1.
 
@@ -377,7 +377,7 @@ MANY_VALUES: Final = 30
 LONG_TEXT: Final = 100  # characters
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Proposal:
     """What an attribute seems to be.
 

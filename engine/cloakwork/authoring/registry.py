@@ -7,7 +7,6 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -38,6 +37,7 @@ from cloakwork.base.errors import (
     PolicyError,
     first_line,
 )
+from cloakwork.base.frozen import frozen
 from cloakwork.base.text import first_fault, version_of
 from cloakwork.ledger.journal import Entry, require_past
 from cloakwork.ledger.ledger import Ledger
@@ -414,7 +414,7 @@ def _why_not(version: PolicyVersion | None, reference: str, policy_digest: str) 
 _SAMPLE: Final = "policy.yaml --reason REASON"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PolicySource:
     """A policy's text; ``label`` is what errors call it. ``path``: its file, None where it stands
     in the registry, or in a plan. ``saved``: the file of that plan.

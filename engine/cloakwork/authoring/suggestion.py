@@ -29,6 +29,7 @@ from cloakwork.authoring.attributes import (
 )
 from cloakwork.base.errors import LogError
 from cloakwork.base.facts import CASE
+from cloakwork.base.frozen import frozen
 from cloakwork.base.globs import is_glob
 from cloakwork.base.naming import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, values_of
 from cloakwork.base.progress import Reporter
@@ -239,7 +240,7 @@ quarter.
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Circumstances:
     """What decides how strictly a release is protected, beside who receives it.
 
@@ -282,7 +283,7 @@ NOTHING_DETECTED: Final = DetectedInput(InputOptions())
 """Of a log that names its attributes itself, or lies in memory."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PolicyHeader:
     """Who answers for a policy, and what it is for."""
 
@@ -292,7 +293,7 @@ class PolicyHeader:
     purpose: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Suggestion:
     """A proposal for a whole log.
 

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AwareDatetime, Field, ValidationError
 
 from cloakwork.base.errors import LedgerError, PolicyError
+from cloakwork.base.frozen import frozen
 from cloakwork.base.quantities import Frozen
 from cloakwork.base.text import version_of
 from cloakwork.ledger.journal import Entry, EventKind
@@ -160,7 +161,7 @@ def _message(statement: RegistryStatement) -> bytes:
 State = Literal["approved", "not approved", "revoked"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Signer:
     """Who signed: the name that was typed, and the key; ``known_as``: why its signature counts
     here, or why not, as the end of a sentence.
@@ -171,7 +172,7 @@ class Signer:
     known_as: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Approval:
     """One person's approval of one version.
 
@@ -217,7 +218,7 @@ class Approval:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Revocation:
     """Who ended a version's approval, why, and since when (UTC); it counts whoever signed it."""
 

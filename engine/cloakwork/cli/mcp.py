@@ -8,7 +8,6 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from threading import Lock
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from cloakwork.base.errors import CloakworkError, MissingExtra
+from cloakwork.base.frozen import frozen
 from cloakwork.cli.options import PATH, ledger_option, open_ledger, print_json
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def server_for(folder: Path, ledger: str | None) -> "MCPServer[Any]":
     return server
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tools:
     """What an assistant may call; each tool answers with the JSON of its command.
 

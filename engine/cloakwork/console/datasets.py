@@ -1,12 +1,12 @@
 """Datasets: what their releases have spent, what is left, and what was released."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, cast
 
 from starlette.responses import Response
 
 from cloakwork.base.costs import Cost, Currency
+from cloakwork.base.frozen import frozen
 from cloakwork.console.visits import OutsideFolder, Visit, address, go
 from cloakwork.ledger.account import Balance
 from cloakwork.ledger.datasets import datasets as all_known
@@ -31,7 +31,7 @@ from cloakwork.report.ledger_text import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BudgetGauge:
     """One budget: its name, what is spent and left as text, and the percentage of its epsilon that
     is spent (0 to 100); None where no total is declared.

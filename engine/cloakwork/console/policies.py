@@ -5,7 +5,6 @@ change, who wrote and who approved them.
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Final, get_args
@@ -17,6 +16,7 @@ from cloakwork.authoring.answers import answered, asked_in
 from cloakwork.authoring.registry import PolicySource, Registry, sectors, template_policy, user_name
 from cloakwork.authoring.versions import PolicyVersion, text_digest
 from cloakwork.base.errors import MOST_LINES, CloakworkError, FileProblem, PolicyError, first_line
+from cloakwork.base.frozen import frozen
 from cloakwork.console.visits import (
     OutsideFolder,
     Visit,
@@ -47,7 +47,7 @@ _SLIDERS: Final = {"k": (2.0, 100.0), "epsilon": (0.1, 16.0)}
 _NUMBER: Final = re.compile(r"(\d{1,9}(\.\d{0,12})?|\.\d{1,12})([eE]-?\d{1,2})?")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FormField:
     """One place of a policy that the form changes: a word of ``choices``, or a number.
 
@@ -63,7 +63,7 @@ class FormField:
     sweep: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PolicyForm:
     """What the form of a policy shows. ``attributes``: each with what is asked about it, and its
     fields; ``more``: how many are left out. ``numbers``: of the guarantees.
@@ -154,7 +154,7 @@ def _edited(visit: Visit, name: str) -> tuple[str, str]:
     return text, ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PolicyFindings:
     """What a policy's text is: its faults, or advice and what it says in plain words."""
 

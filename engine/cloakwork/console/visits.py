@@ -22,6 +22,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from cloakwork.authoring.registry import PolicySource, Registry, is_reference, saved_policy
 from cloakwork.base.errors import CloakworkError, OutputError, first_line
 from cloakwork.base.files import replace_file
+from cloakwork.base.frozen import frozen
 from cloakwork.base.progress import silent
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.policy.load import read_policy_text
@@ -243,7 +244,7 @@ MOST_JOBS: Final = 50
 ENDED: Final = ("done", "failed", "cancelled")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobResult:
     """The template that shows what came of a job, and what it shows; ``document``: a page of its
     own that says more.
@@ -392,7 +393,7 @@ MOST_BYTES: Final = 4_000_000
 FORM_TOKEN: Final = "form_token"  # noqa: S105 - a field's name
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ConsoleState:
     """What the console works with: a folder, a ledger by its address, and work in progress."""
 
@@ -406,7 +407,7 @@ class ConsoleState:
         return Ledger(self.ledger_url, notice=notice or silent)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Visit:
     """One request: what it asks for, and the fields of the form that it sends."""
 

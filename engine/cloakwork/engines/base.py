@@ -1,12 +1,13 @@
 """What an engine does: everything that touches rows."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Protocol, runtime_checkable
 
 import numpy as np
 import polars as pl
 
+from cloakwork.base.frozen import frozen
 from cloakwork.log.eventlog import CASE_ID, Aggregate, EventLog, LogHandle
 from cloakwork.mechanisms.steps import MapCases, Rewrite
 from cloakwork.noise import Stream
@@ -37,7 +38,7 @@ EVENTS_OF_A_PART: Final = 1_000_000
 """About how many events one file of a release holds; a smaller release is one file."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Opened:
     """A log as an engine holds it. ``log``: prepared; ``seen``: an aggregate over its source."""
 

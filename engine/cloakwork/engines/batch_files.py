@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import IO, Final, Generic, TypeVar
@@ -17,6 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from cloakwork.base.arrays import Ints, offsets_of
+from cloakwork.base.frozen import frozen
 from cloakwork.engines.workspace import Workspace, new_paths, writing_to
 from cloakwork.log.eventlog import EventLog, joined_batches
 
@@ -26,7 +27,7 @@ _LENGTH: Final = "\0length"
 _INSERTED: Final = "\0inserted"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BatchFile:
     """One batch in a file. ``bounds``: where each of its segments begins, and last where the last
     one ends, in bytes: int64, shape (segments + 1,).
@@ -225,7 +226,7 @@ class SortedRuns(Generic[Number]):
         return np.frombuffer(packed, self._number)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CaseNumbers:
     """For each batch the numbers of its cases, in a file; fit to be pickled. ``starts``: how many
     cases come before each batch.

@@ -10,10 +10,10 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import IO, Any, Final, Protocol, TypeVar, cast
 
 from cloakwork.base.errors import MechanismError
+from cloakwork.base.frozen import frozen
 
 R = TypeVar("R")
 
@@ -32,7 +32,7 @@ class Executor(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InThisProcess:
     """One after the other."""
 

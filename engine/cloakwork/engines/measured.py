@@ -5,7 +5,7 @@ as rows again.
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, TypeVar
 
 import numpy as np
@@ -14,6 +14,7 @@ from pydantic import JsonValue
 
 from cloakwork.base.arrays import Floats, Ints, offsets_of
 from cloakwork.base.facts import RangeType
+from cloakwork.base.frozen import frozen
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.base.naming import CASE_PREFIX, TIME_TYPE, TIMESTAMP, nulls
 from cloakwork.engines.batches import collected, in_order
@@ -104,7 +105,7 @@ _EVENTS: Final = "events"
 _FOLLOWERS: Final = "followers"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReleasedLog:
     """Cases that were made of noisy answers, in parts by their index, ``size`` of these a part.
 
@@ -258,7 +259,7 @@ def enriched(log: EventLog, found: Enrichment) -> EventLog:
     return replace(log, events=events, cases=cases)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ColumnsOfCases:
     """Columns that a mechanism made for all of some cases, from which those of a batch are taken.
 

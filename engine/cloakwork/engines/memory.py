@@ -1,10 +1,11 @@
 """The engine in memory: one process, polars, the whole log as one batch."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import polars as pl
 
+from cloakwork.base.frozen import frozen
 from cloakwork.engines.base import Opened, shuffled, summary_of
 from cloakwork.engines.batches import generated_cases, kept_cases, parts_of
 from cloakwork.log.eventlog import Aggregate, EventLog, LogHandle, joined_batches
@@ -17,7 +18,7 @@ from cloakwork.mechanisms.steps import (
 from cloakwork.noise import Stream
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MemoryEngine:
     """Runs in this process."""
 

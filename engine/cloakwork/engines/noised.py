@@ -9,7 +9,7 @@ post-processing.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -18,6 +18,7 @@ from pydantic import JsonValue
 
 from cloakwork.base.arrays import Ints
 from cloakwork.base.errors import MechanismError
+from cloakwork.base.frozen import frozen
 from cloakwork.base.naming import CASE_PREFIX, named, values_of
 from cloakwork.engines.measured import coded_cases, enriched
 from cloakwork.kernel.cases import Cases
@@ -69,7 +70,7 @@ _SCHEMA: Final = pl.Schema(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SampleOfNoised:
     """The aggregate: of each group the values of lowest random priority, ``SAMPLED`` at most.
 
@@ -208,7 +209,7 @@ def noise_on_times(
     return MapCasesBySummary(sample, noised.mapping)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _NoisedLog:
     """The two passes over a log; both see the same noise."""
 
@@ -262,7 +263,7 @@ def noise_on_values(randomising: Randomising, public: Mapping[str, PublicValues]
     return MapCases(_NoisedValues(randomising, public).apply, together="case")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _NoisedValues:
     randomising: Randomising
     public: Mapping[str, PublicValues]
@@ -332,7 +333,7 @@ def codes_of(values: pl.Series, public: PublicValues) -> Ints:
     return found.fill_null(-1).to_numpy().astype(np.int64)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Places:
     """Where the values of a domain stand: by their texts, and by the numbers that they are."""
 

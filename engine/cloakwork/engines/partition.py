@@ -8,7 +8,7 @@ rows.
 
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 
 from cloakwork.base.arrays import Ints, offsets_of
+from cloakwork.base.frozen import frozen
 from cloakwork.base.naming import values_of
 from cloakwork.base.progress import Pace, say
 from cloakwork.engines.workspace import writing_to
@@ -42,7 +43,7 @@ _TOO_LARGE: Final = 2
 """Times the events of a part."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CaseFile:
     """A file of whole cases: in turn rows and, where the source says more of cases than rows do,
     these, as they were written at once.
@@ -89,7 +90,7 @@ class CaseFile:
                 yield pl.read_ipc_stream(packed, columns=columns) if packed else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Partitioned:
     """A log in parts, each of whole cases; no case is in two, nor two of one id. Fit to be pickled:
     parts may be loaded in other processes.
@@ -267,7 +268,7 @@ class _Writer:
         self._cells = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Grouped:
     """Rows by part: those of part ``i`` are ``table[starts[i]:starts[i + 1]]``, in their order."""
 

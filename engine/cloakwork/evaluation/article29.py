@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from cloakwork.base.arrays import Bools, Floats, Ints
+from cloakwork.base.frozen import frozen
 from cloakwork.base.naming import values_of
 from cloakwork.evaluation.attacked import AttackedLogs
 from cloakwork.evaluation.bounds import excess
@@ -124,7 +125,7 @@ def _results(
         yield result(f"inference/{secret}", f"all of a case but: {secret}", tried)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CaseColumn:
     """A value a case, in tables that were made together.
 

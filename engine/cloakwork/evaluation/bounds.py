@@ -6,7 +6,6 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, Literal
 
@@ -15,6 +14,7 @@ import polars as pl
 from pydantic import JsonValue
 
 from cloakwork.base.arrays import Bools, Floats, Ints
+from cloakwork.base.frozen import frozen
 from cloakwork.base.naming import (
     ACTIVITY,
     DURATIONS_TABLE,
@@ -88,7 +88,7 @@ def _bounded(share: float, middle: float, half: float) -> Share:
     return Share(share=share, low=low, high=high)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JudgedScores:
     """Scores of targets in releases, each release drawn independently of the others: bounds allow
     for what targets of one release have in common.
@@ -227,7 +227,7 @@ class FigureBounds(Frozen):
     high: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Measured:
     """A noisy number with the variance of its noise."""
 
@@ -240,7 +240,7 @@ class _Measured:
         return max(0.0, self.value - half), max(0.0, self.value + half)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _NoisyTable:
     """Noisy numbers, ``value`` with deviations ``sigma``, by ``keys``."""
 
@@ -285,7 +285,7 @@ class _NoisyTable:
         return _Measured(float(part @ self.value), float(part**2 @ self.sigma**2))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Entries:
     """What released cases have at the keys of a table: in ``row`` at ``key`` (both int64) ``count``
     of them, which ``weight`` (float64) was measured of; one row a case, or a variant.

@@ -35,6 +35,7 @@ from cloakwork.base.errors import (
     PlanImpossible,
     first_line,
 )
+from cloakwork.base.frozen import frozen
 from cloakwork.base.lineage import METADATA, TIMESTAMPS
 from cloakwork.base.naming import values_of
 from cloakwork.base.progress import Reporter
@@ -176,7 +177,7 @@ NO_LOG: Final = (
 Sweeps = Mapping[str, Iterable[Values]] | Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PublicFacts:
     """What is known of the log beside the policies. ``columns``: how its columns are called;
     ``cases``: how many it has. ``profile``: what was paid for; ``window``: of the budget.

@@ -6,13 +6,13 @@ or activities. A group is an integer from 0; a sample is two arrays of one lengt
 value of each of its members.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import polars as pl
 
 from cloakwork.base.arrays import Floats, Ints, begins_of
+from cloakwork.base.frozen import frozen
 from cloakwork.base.naming import values_of
 from cloakwork.log.eventlog import CASE_PREFIX, EventLog
 
@@ -165,7 +165,7 @@ def joint_codes(*columns: pl.Series) -> tuple[list[Ints], list[str]]:
     return [each.fill_null(MISSING).to_numpy() for each in places], labels.to_list()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CodedAttribute:
     """One attribute of two logs: for each event (or case) of each log its value as int64, from 0 to
     ``values - 1``, or MISSING. ``numbers``: what is known of the numbers of each log, float64.

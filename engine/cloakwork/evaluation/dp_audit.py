@@ -14,7 +14,7 @@ section 7 says how many runs distinguish them).
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -24,6 +24,7 @@ from cloakwork.accounting.events import cost
 from cloakwork.accounting.leaf_events import epsilon_of_normal, leaves_of, mu_of_cost
 from cloakwork.base.arrays import Bools, Floats, Ints
 from cloakwork.base.costs import DiscreteGaussian, EpsilonDelta
+from cloakwork.base.frozen import frozen
 from cloakwork.log.eventlog import EventLog
 from cloakwork.noise import Noise, secret
 from cloakwork.plan.model import Plan
@@ -42,7 +43,7 @@ MOST_EVENTS: Final = 8
 _MOST_POINTS: Final = 500
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HalfLine:
     """Outcomes (numbers) at least, or at most, ``bound``."""
 
@@ -62,7 +63,7 @@ class HalfLine:
         return np.asarray(outcomes <= self.bound)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OneOf:
     """Outcomes among ``members``: points, or those that a likelihood ratio picked."""
 
@@ -96,7 +97,7 @@ the second.
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AuditResult:
     """What the runs show: epsilon is at least ``epsilon_lower_bound`` (-inf when they show
     nothing), by ``event``.
@@ -262,7 +263,7 @@ def _as_outcomes(values: Outcomes | Sequence[Hashable]) -> Outcomes:
 # Canaries: how well answers tell a log with a case from the log without it.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CanaryAudit:
     """Epsilon is at least ``epsilon`` at ``delta`` (0: nothing seen) at 95 %, and at least
     ``surely``, but for one audit in a million; the step is charged for ``claim``, of the ``whole``

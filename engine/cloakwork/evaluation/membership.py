@@ -5,7 +5,7 @@ what a mechanism may have counted of it.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from time import monotonic
 from typing import Any, Final
@@ -16,6 +16,7 @@ from scipy.sparse import csr_array
 
 from cloakwork.base.arrays import Bools, Floats, Ints
 from cloakwork.base.errors import LogError, MechanismError
+from cloakwork.base.frozen import frozen
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.base.naming import values_of
 from cloakwork.base.progress import Reporter, heard_by, say, silent
@@ -83,7 +84,7 @@ _NOT_MADE_UP: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AttackedMechanism:
     """What makes releases of logs, and what is claimed for it, over which ``columns`` beside the
     control flow; ``unit``: the attribute of cases that names whose they are, None where each case
@@ -273,7 +274,7 @@ def by_size(microseconds: pl.Expr) -> pl.Expr:
     return (microseconds / SECOND + 1).log(2).floor().cast(pl.Int64)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SoughtCells:
     """What the targets have of what a mechanism may count.
 

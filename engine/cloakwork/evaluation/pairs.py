@@ -22,6 +22,7 @@ import polars as pl
 from cloakwork.base.arrays import Floats
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.facts import Facts, Window
+from cloakwork.base.frozen import frozen
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.base.progress import say
 from cloakwork.evaluation.dp_audit import (
@@ -87,7 +88,7 @@ TIMES_FACTS: Final = Facts(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Statistic:
     """A number that is read off a release; ``event``: the outcomes to count, where they need not be
     found by trial.
@@ -97,7 +98,7 @@ class Statistic:
     event: OutcomeSet | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pair:
     """Two neighbouring logs, and what is read off each release: ``observe`` gives one row an
     outcome, a column a statistic.

@@ -9,7 +9,6 @@ rests on these draws: nothing of a log is in them.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ import polars as pl
 
 from cloakwork.base.arrays import Bools, Floats, Ints, offsets_of
 from cloakwork.base.facts import Facts, RangeType, Window, leaves_of_tree
+from cloakwork.base.frozen import frozen
 from cloakwork.base.globs import is_glob
 from cloakwork.log.eventlog import (
     ACTIVITY,
@@ -92,7 +92,7 @@ Labels = tuple[int, ...]
 """An activity sequence, by the positions of the activities in the alphabet."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProcessShape:
     """How alike cases are and how long.
 
@@ -151,7 +151,7 @@ def profiled_shape(figures: ProfileFigures, longest_case: int | None) -> Process
     return ProcessShape("as its DP profile says", tuple(map(float, ordered)), tuple(lengths))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InventedTimes:
     """Most cases start in office hours; the gap before an event goes by the pair of activities."""
 
@@ -202,7 +202,7 @@ class InventedTimes:
         return np.asarray(np.clip(starts, begin, begin + span - 1), np.int64)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InventedAttribute:
     """One attribute: either ``values`` of which each has a share, or numbers from ``low`` to
     ``high``, of ``kind``.
@@ -266,7 +266,7 @@ class InventedAttribute:
         return pl.Series(self.name, numbers * unit).cast(pl.Datetime("us", "UTC"))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StandInFacts:
     """Everything that invented logs are made of, merged over the policies that are compared.
 

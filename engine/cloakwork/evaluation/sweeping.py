@@ -3,11 +3,11 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
 from itertools import product
 from typing import Any, Final
 
 from cloakwork.base.errors import CloakworkError, PolicyError, first_line
+from cloakwork.base.frozen import frozen
 from cloakwork.guarantees import KINDS
 from cloakwork.plan.policies import parse_policy
 from cloakwork.policy.model import Policy, describe_version
@@ -23,7 +23,7 @@ _PRICED: Final = ("epsilon", "delta", _ADVANTAGE)
 Values = str | int | float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sweep:
     """A number of guarantees, and the values that it takes one after the other.
 
@@ -47,7 +47,7 @@ class Sweep:
         return self.kind in (None, kind) and self.field in fields
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PolicySetting:
     """One policy with the values of every sweep that fits it; ``policy`` is None where they make no
     policy, and ``refused`` says why.

@@ -24,6 +24,7 @@ from pydantic import JsonValue
 from cloakwork.base.arrays import Bools, Ints
 from cloakwork.base.errors import first_line
 from cloakwork.base.facts import Facts, RangeType
+from cloakwork.base.frozen import frozen
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.base.naming import TIME_TYPE, values_of
 from cloakwork.base.progress import Reporter
@@ -73,7 +74,7 @@ _PLACE: Final = 40
 """Bits for the row of a case in its batch, where it has no index."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CaseSample:
     """Cases of a log of ``case_count`` cases: all of them, or some at random."""
 
@@ -141,7 +142,7 @@ _EPOCHS: Final = ((5e8, 4.2e9), (5e11, 4.2e12), (5e14, 4.2e15), (5e17, 4.2e18))
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TimeHints(Observer):
     """Tells of released attributes that look like times beside a claim that takes them as known;
     figures of the raw log.
@@ -403,7 +404,7 @@ class Utility(Frozen):
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SeenLog:
     """What figures are taken from: the variants of a log, and a sample of its cases with all else.
 

@@ -6,7 +6,6 @@ log outside any guarantee: for the internal report alone.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from cloakwork.base.arrays import Bools, Floats, Ints, begins_of
 from cloakwork.base.clocks import ahead_of_utc
+from cloakwork.base.frozen import frozen
 from cloakwork.base.quantities import Frozen, figure
 from cloakwork.evaluation.control_flow import with_activity
 from cloakwork.evaluation.distances import (
@@ -123,7 +123,7 @@ class WholeLogUtility(Frozen):
     contradicted: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WeekClock:
     """The clock by which events are counted over the week: that of ``zone`` (an IANA name; None:
     UTC), by the hour. Where clocks show days only, ``days_from`` is the beginning of a day in the

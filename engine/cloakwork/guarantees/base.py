@@ -9,7 +9,7 @@ And what a check sees of a log, batch by batch, and what it concludes from all o
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
@@ -20,6 +20,7 @@ from pydantic import Field
 from cloakwork.base.costs import Cost, Currency
 from cloakwork.base.errors import GuaranteeBroken
 from cloakwork.base.facts import Unit
+from cloakwork.base.frozen import frozen
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.quantities import LEAST_EPSILON, MOST_EPSILON, Described, Number, Probability
 from cloakwork.base.text import listed
@@ -28,7 +29,7 @@ from cloakwork.guarantees.flow import Derived, Flow, FlowStep, Underived
 from cloakwork.log.eventlog import Aggregate, EventLog, LogHandle, merged
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Observation:
     """Whether a log keeps a guarantee, and what was seen, as the end of a sentence."""
 
@@ -36,7 +37,7 @@ class Observation:
     seen: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EvidenceOfView:
     """The evidence of what ``view`` makes of each batch."""
 
@@ -57,7 +58,7 @@ def as_everybody_sees(batch: EventLog) -> EventLog:
     return replace(batch, inserted=None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GuaranteeCheck:
     """The check of one guarantee: on the log as everybody reads it, by ``evidence``, and for
     somebody who recognises inserted events.
@@ -152,7 +153,7 @@ Delta = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LeastGroup:
     """How many released cases, or how many units, share at least what a guarantee speaks of.
 
@@ -164,7 +165,7 @@ class LeastGroup:
     counts: Literal["cases", "units"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GuaranteePrice:
     """What a guarantee may cost at most, in its currency.
 
@@ -178,7 +179,7 @@ class GuaranteePrice:
     per: Literal["value", "case"] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReleaseOutline:
     """What a kind needs to know of a release in order to say what it leaves open.
 

@@ -35,6 +35,7 @@ from pydantic import Field
 
 from cloakwork.base.arrays import Bools, Ints, Words
 from cloakwork.base.facts import Unit
+from cloakwork.base.frozen import frozen
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.base.naming import named, nulls, values_of
 from cloakwork.guarantees.base import (
@@ -167,7 +168,7 @@ GROUP: Final = ("activity", *CLASS)
 """The columns that tell groups of values apart."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NumberedRows:
     """Rows by what they agree in: ``of_row`` (int64, dense) and ``hashes`` of the numbers."""
 
@@ -175,7 +176,7 @@ class NumberedRows:
     hashes: Words
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Prefixes:
     """What cases agree in before their first event, and up to and with each of their events.
 
@@ -260,7 +261,7 @@ def prefixes_of(
     return Prefixes(start.of_row, of_event, of_case, np.concatenate(hashes, axis=1))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GroupedValues:
     """How often each value of an attribute stands in each group, and in the log as a whole.
 

@@ -13,7 +13,7 @@ real ones, which the release's lineage says.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from functools import partial
 from typing import Annotated, Any, ClassVar, Final, Literal
@@ -25,6 +25,7 @@ from pydantic import Field
 from cloakwork.base.arrays import Ints, offsets_of, ranges_of
 from cloakwork.base.errors import GuaranteeBroken
 from cloakwork.base.facts import Unit
+from cloakwork.base.frozen import frozen
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.naming import named, nulls, values_of
 from cloakwork.base.quantities import (
@@ -259,7 +260,7 @@ _SCHEMA: Final = pl.Schema(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SequenceEvidence:
     """What can be known of the cases of a log, and what they hold.
 
@@ -338,7 +339,7 @@ class SequenceEvidence:
         return hashes.set(values_of(batch.cases, name).is_null(), None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _KnownEvents:
     """What can be known of each case: the rows ``symbols[offsets[i]:offsets[i + 1]]``, by number.
 
@@ -444,7 +445,7 @@ def _value_holders(
     return pl.concat([held, rows.select("value")], how="horizontal")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WorstKnowledge:
     """The worst that an attacker finds: the fewest units that match some knowledge, and the most
     confidence.
@@ -463,7 +464,7 @@ class _TooManyMatches(Exception):
     """There is more knowledge than can be counted."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Candidates:
     """All candidates of one size that occur in some sequence.
 
@@ -566,7 +567,7 @@ def _candidate_slices(
         begin = int(end)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Counting:
     """A way to count who matches a candidate, and who of these holds one value.
 

@@ -13,12 +13,13 @@ union, hence at each beginning that variants share, and for an activity wherever
 Inserted events count for nobody, and not at all: they must not dilute a share.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final, Literal
 
 import numpy as np
 import polars as pl
 
+from cloakwork.base.frozen import frozen
 from cloakwork.base.naming import values_or_nulls
 from cloakwork.guarantees.base import (
     EvidenceOfView,
@@ -44,7 +45,7 @@ def performers(log: EventLog, attribute: str) -> pl.Series:
     return texts.set(is_nobody.fill_null(False), None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EventShares:
     """Who performed how many events at each place of the classes of a log.
 
@@ -97,7 +98,7 @@ def shares_of_places(merged: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NeverMissing:
     """A log in which no event lacks ``attribute``, blank where nobody performed it: what is not
     released shows nothing about inserted events.

@@ -10,6 +10,7 @@ from pydantic import JsonValue
 
 from cloakwork.base.costs import Composed, Cost, Currency, PrivacyEvent
 from cloakwork.base.facts import CASE, Facts, unit_name
+from cloakwork.base.frozen import frozen
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.guarantees.claims import (
     Assumption,
@@ -29,7 +30,7 @@ from cloakwork.guarantees.claims import (
 from cloakwork.log.limits import Limits
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FlowStep:
     """What rules read of a step: ``goals`` index the guarantees that it serves, ``proved`` is False
     where its guarantee is only published.
@@ -44,7 +45,7 @@ class FlowStep:
     lineage: Lineage
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ColumnState:
     """What is known of one column after some steps.
 
@@ -64,7 +65,7 @@ class ColumnState:
 Columns = Mapping[str, ColumnState]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Flow:
     """What rules of derivation read.
 
@@ -128,7 +129,7 @@ class Derived:
     given: ConditionedOn | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Underived:
     """Why a guarantee does not follow; at least one cause."""
 

@@ -7,13 +7,14 @@ are like, and to leave out the inserted events that are not.
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 import polars as pl
 
 from cloakwork.base.arrays import Bools, Ints
+from cloakwork.base.frozen import frozen
 from cloakwork.base.naming import nulls, values_of
 from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIMESTAMP, EventLog
 
@@ -36,7 +37,7 @@ _SCHEMA: Final = pl.Schema(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KeptEvents:
     """What the events of a log are like that are not inserted, by activity (String).
 
@@ -67,7 +68,7 @@ class KeptEvents:
         return summaries.group_by(by).agg(counts)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WithoutVisibleInsertions:
     """Leaves out the inserted events that show: no kept event of their activity lacks just the same
     attributes.

@@ -15,7 +15,7 @@ Where employees are protected, who performed which event counts besides (``emplo
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, ClassVar, Final, Literal
 
 import numpy as np
@@ -24,6 +24,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from cloakwork.base.arrays import Ints, Words, offsets_of
 from cloakwork.base.facts import Unit, unit_as_written
+from cloakwork.base.frozen import frozen
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.naming import values_of
 from cloakwork.base.quantities import IF_SAID, MOST_ROWS
@@ -244,7 +245,7 @@ _CLASS_SIZES: Final = pl.Schema([*_HASHES, ("size", pl.Int64())])
 _CLASS_UNITS: Final = pl.Schema([*_HASHES, ("units", pl.List(pl.UInt64()))])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClassSizes:
     """How many cases, or which units, the classes of a guarantee hold.
 

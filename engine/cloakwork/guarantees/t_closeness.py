@@ -16,7 +16,6 @@ in [0, 1].
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, Literal
 
 import numpy as np
@@ -25,6 +24,7 @@ from pydantic import Field, model_validator
 
 from cloakwork.base.arrays import Floats, Ints
 from cloakwork.base.errors import GuaranteeBroken
+from cloakwork.base.frozen import frozen
 from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.base.quantities import Number
 from cloakwork.guarantees.base import Direction, Observation, ReleaseOutline
@@ -139,7 +139,7 @@ class TCloseness(ValuesInClasses):
             yield LargeT(attribute=self.attribute, t=self.t)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _WeightedPositions:
     """Distinct positions in ascending order, and how often each occurs.
 
@@ -152,7 +152,7 @@ class _WeightedPositions:
     missing: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Groups:
     """The values of several groups: rows of a group, a position and how often it occurs there,
     ascending by both; ``missing`` and ``size``: int64, shape (groups,), the latter of all values.

@@ -31,6 +31,7 @@ from cloakwork.base.costs import (
 )
 from cloakwork.base.errors import PlanUnsound
 from cloakwork.base.exact import drawn_scale, drawn_sigma, exactly, rounded_up
+from cloakwork.base.frozen import frozen
 from cloakwork.kernel.vectors import ONE, Clip
 from cloakwork.noise import Noise
 
@@ -38,7 +39,7 @@ LARGEST: Final = 1 << 60
 """Grid steps: noise is held here, so that no sum of it and an answer leaves int64."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Laplace:
     """Discrete Laplace noise of ``scale`` grid steps."""
 
@@ -102,7 +103,7 @@ class Laplace:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Gaussian:
     """Discrete Gaussian noise of ``sigma`` grid steps."""
 
@@ -182,7 +183,7 @@ class Gaussian:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Truncated:
     """Discrete Laplace noise of ``scale`` grid steps, given that it is at most ``bound``; only for
     selections from ``bound + 1`` on.

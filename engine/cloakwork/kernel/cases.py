@@ -7,7 +7,7 @@ returns for a case must follow from that case alone, and that it failed is told 
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import pairwise
 from types import TracebackType
 from typing import Any, Final
@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from cloakwork.base.arrays import Bools, Floats, Ints, offsets_of, owners_of
+from cloakwork.base.frozen import frozen
 from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.base.naming import CASE_PREFIX
 
@@ -23,7 +24,7 @@ class NotGranted(LookupError):
     """A query asked for a column that its step was not granted."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Column:
     """The values of a column, one an event, or one a case where it is of cases (``case:...``). All
     arrays are read-only.
@@ -76,7 +77,7 @@ class Columns(dict[str, Column]):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cases:
     """A batch of cases; where several cases are alike they may come once. All arrays are read-only.
 
@@ -209,7 +210,7 @@ class Cases:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entries:
     """What a query finds: sparse vectors, one a case, as a list of entries.
 

@@ -30,6 +30,7 @@ from cloakwork.base.arrays import Floats, Ints
 from cloakwork.base.costs import PoissonSampled, PrivacyEvent
 from cloakwork.base.errors import PlanUnsound
 from cloakwork.base.exact import drawn_rate, drawn_sigma
+from cloakwork.base.frozen import frozen
 from cloakwork.kernel.books import Gaussian
 from cloakwork.kernel.cases import DIFFERS, Cases, Silently
 
@@ -423,7 +424,7 @@ EVENTS_AT_ONCE: Final = 1 << 16
 """What a gradient is asked for at a time, counting all cases as long as the longest."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Descent:
     """How gradient steps are taken; none of it may follow from data.
 

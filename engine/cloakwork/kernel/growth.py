@@ -22,13 +22,14 @@ import numpy as np
 
 from cloakwork.base.arrays import Ints, group_sums
 from cloakwork.base.errors import PlanUnsound
+from cloakwork.base.frozen import frozen
 from cloakwork.kernel.books import AnswerNoise, Books, require_known
 from cloakwork.kernel.cases import Cases, Query
 from cloakwork.kernel.vectors import ONE, answered
 from cloakwork.noise import Noise
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Level:
     """Noisy counts of one level's keys, by parent and extension, ascending.
 

@@ -18,6 +18,7 @@ from cloakwork.base.arrays import Bools, Floats, Ints, group_sums, owners_of
 from cloakwork.base.costs import Cost, EpsilonDelta, NonPrivate, PoissonSampled, PrivacyEvent
 from cloakwork.base.errors import PlanUnsound
 from cloakwork.base.exact import drawn_rate
+from cloakwork.base.frozen import frozen
 from cloakwork.kernel.books import (
     AnswerNoise,
     Books,
@@ -48,7 +49,7 @@ T = TypeVar("T")
 Labels = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Selected:
     """Keys that were selected, with their noisy sums (int64, grid steps), in the order of the keys:
     it says nothing of the log's.
@@ -145,7 +146,7 @@ class NoisySums:
         return self._sums() if callable(self._sums) else self._sums
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Table:
     """What an answer is called where it is published (``measurements.parquet``).
 
@@ -163,7 +164,7 @@ ANSWER: Final = Table("answer")
 """Of which its mechanism says no more."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     """What a kernel has answered, and so what may be told at no further cost: noisy values at the
     keys that were read or selected.
@@ -195,7 +196,7 @@ class Answer:
         return list(zip(keys, values.tolist(), (self.sigma / unit).tolist(), strict=True))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Randomness:
     """Draws that are the same for the same answers and the same seed."""
 
@@ -222,7 +223,7 @@ AT_ONCE: Final = 1 << 14
 """Cases in a batch, where each case is by itself."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Owners:
     """Which unit has how many of which cases, one entry a unit and row of the cases.
 
@@ -239,7 +240,7 @@ class Owners:
         return int(self.unit.max(initial=-1)) + 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Measured:
     """What a kernel answers from; nothing but the kernel touches it.
 
@@ -318,7 +319,7 @@ class Measured:
         return self.by_variant()[1] if self.cases.columns else self.counts
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MeasuredBatches:
     """The same of a log in batches, each case by itself, which is never in memory as a whole.
 
@@ -370,7 +371,7 @@ class _OnePass:
         return self.found[place]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CustomQuery:
     """A question that is no sum of vectors of cases.
 

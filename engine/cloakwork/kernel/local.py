@@ -26,7 +26,6 @@ their costs add up.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
@@ -36,6 +35,7 @@ from cloakwork.base.arrays import Bools, Ints
 from cloakwork.base.costs import Composed, DiscreteLaplace, EpsilonDelta, PrivacyEvent
 from cloakwork.base.errors import PlanUnsound
 from cloakwork.base.exact import drawn_scale
+from cloakwork.base.frozen import frozen
 from cloakwork.kernel.books import Books, repeated
 from cloakwork.noise import Addresses, Stream
 
@@ -46,7 +46,7 @@ _BELOW: Final = 1 - Fraction(1, 10**12)
 """What rounding of an exponential is worth, many times over."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Response:
     """Randomised response over ``values`` codes and the one for missing values, at ``epsilon``."""
 
@@ -62,7 +62,7 @@ class Response:
         return EpsilonDelta(epsilon=self.epsilon)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BoundedNoise:
     """Codes from 0 to ``steps`` with discrete Laplace noise of ``scale``, moved back inside;
     whether there is a value is answered at epsilon ``presence``.
@@ -86,7 +86,7 @@ class BoundedNoise:
 LocalNoise = Response | BoundedNoise
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Randomisation:
     """The noise on attributes, by name: all of one cost.
 

@@ -15,7 +15,7 @@ is clamped to a window of W steps and whose first M - 1 gaps to [0, G], all time
 start by at most W and each gap by at most G, whatever they are; later times are not looked at.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
@@ -26,6 +26,7 @@ from cloakwork.base.costs import DiscreteLaplace, PrivacyEvent
 from cloakwork.base.errors import PlanUnsound
 from cloakwork.base.exact import drawn_scale
 from cloakwork.base.facts import UNIX_EPOCH, Window
+from cloakwork.base.frozen import frozen
 from cloakwork.kernel.books import LARGEST, Books, composed, repeated
 from cloakwork.noise import Addresses, Stream
 
@@ -37,7 +38,7 @@ move to its edge.
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Grid:
     """Instants ``epoch + i * step``; ``i`` is what everything here counts in."""
 
@@ -78,7 +79,7 @@ def _microseconds(instant: datetime) -> int:
     return (instant - UNIX_EPOCH) // _MICROSECOND
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RawTimes:
     """The times of a batch of cases, which nothing but the kernel looks at.
 
@@ -117,7 +118,7 @@ class RawTimes:
         return np.asarray(np.diff(self.case, prepend=-1) != 0)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StartsAndGaps:
     """The times of cases, in steps of a grid.
 
@@ -140,14 +141,14 @@ class StartsAndGaps:
         return has_time
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OneTime:
     """Each time by itself is protected, against moving by up to ``shift``."""
 
     shift: timedelta
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WholeCases:
     """All times of a unit's cases are protected. Starts are clamped to ``window``, gaps to
     [0, ``longest_gap``]; of each case at most ``times`` are looked at.
@@ -158,7 +159,7 @@ class WholeCases:
     times: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Perturbation:
     """Discrete Laplace noise on times: what a mechanism says of it.
 

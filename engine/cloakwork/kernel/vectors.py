@@ -13,7 +13,6 @@ on the whole.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
@@ -30,6 +29,7 @@ from cloakwork.base.arrays import (
     place_in_run,
 )
 from cloakwork.base.errors import PlanUnsound
+from cloakwork.base.frozen import frozen
 from cloakwork.kernel.cases import ASKED_AGAIN, DIFFERS, Cases, Entries, Query, Silently
 from cloakwork.noise import Noise
 
@@ -47,7 +47,7 @@ text once, and a case may have it many times.
 MOST_CELLS: Final = 1 << 14
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Clip:
     """What bounds a case's vector, in grid steps.
 
@@ -112,7 +112,7 @@ Keys = list[bytes]
 """Keys as bytes, each of one spelling: a code in eight bytes, and labels with their lengths."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sums:
     """Sums over all cases: ``keys``, ascending, and the sum of each, int64. Either numbers alone,
     or numbers with labels.
@@ -170,7 +170,7 @@ def added_up(batches: Sequence[Sums]) -> Sums:
     return Sums(keys, group_sums(place, sums, len(keys)))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Vectors:
     """The bounded vectors of cases: ``case`` and ``key`` (places in ``keys``) of each entry, and
     its ``value``; all int64.
@@ -206,7 +206,7 @@ def vectors_of(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answered:
     """The entries of a query that are well-formed, all columns filled in: int64, of one length."""
 
@@ -255,7 +255,7 @@ def _answered(cases: Cases, query: Query, labels: str | None) -> Answered:
     return Answered(*map(np.concatenate, zip(*columns, strict=True)))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AskedTwice:
     """A query of another package, of which nobody knows that a case's vector follows from that case
     alone: it is asked again for a random part of the cases, in another order and batch.

@@ -13,13 +13,14 @@ data, and the record by its own former releases, so neither depends on anybody e
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import timedelta
 from typing import Final
 
 from cloakwork.base.costs import Charge, Cost, Currency, cost_text
 from cloakwork.base.errors import CURRENCY_WORDS, BudgetExceeded, Cause, PlanImpossible
 from cloakwork.base.facts import CASE
+from cloakwork.base.frozen import frozen
 from cloakwork.base.notebook_html import shown, table
 from cloakwork.base.quantities import format_duration
 from cloakwork.ledger.books import (
@@ -37,7 +38,7 @@ from cloakwork.ledger.records import Record
 CURRENCIES: Final[tuple[Currency, ...]] = ("unit", "metric", "local")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BudgetTerms:
     """What a policy declares about its dataset's budget.
 
@@ -91,7 +92,7 @@ class BudgetTerms:
         return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Balance:
     """One book of a dataset: ``spent`` rounded up, ``left`` rounded down; both per ``shift`` for
     metric privacy.
@@ -139,7 +140,7 @@ def budgets_html(balances: Iterable[Balance]) -> str:
     return table(("budget", "spent", "left", "total"), rows)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Account:
     """The charges, binding totals and declared bounds of one dataset, in order."""
 
@@ -322,7 +323,7 @@ def require_fit(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Exceeded:
     """A total that a release would exceed, in the account of ``window``."""
 

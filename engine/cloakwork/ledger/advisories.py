@@ -13,6 +13,8 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
+from cloakwork.base.frozen import frozen
+
 Effect = Literal["voids", "weakens", "corrects"]
 Status = Literal["void", "open", "weakened", "corrected"]
 """``open``: void if something is so that the release does not show."""
@@ -47,7 +49,7 @@ ADVISORIES: tuple[Advisory, ...] = ()
 """What was found: nothing yet of a version that was released. Ids are CW-YEAR-NUMBER, in order."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AdvisoryMatch:
     """An advisory that concerns a release, which of its guarantees (None: the whole), and what that
     comes to.

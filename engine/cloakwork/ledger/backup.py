@@ -6,12 +6,13 @@ kept apart. Restoring adds what the ledger lacks, and never takes an entry away:
 was spent.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from cloakwork.base.errors import LedgerError
 from cloakwork.base.files import new_file, require_new
+from cloakwork.base.frozen import frozen
 from cloakwork.ledger.journal import (
     Entry,
     Journal,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 _BATCH: Final = 500
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LedgerCopy:
     """What a backup holds, or a restore brought: ``entries`` there are now, ``added`` of them by
     this; ``latest``: when the last one was made, in ISO 8601; ``key_file``: where the key lies,
@@ -102,7 +103,7 @@ def restore(backup: Path, ledger: Ledger | str | None) -> LedgerCopy:
     return LedgerCopy(len(held.entries), len(new), held.latest, book.key_file)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Held:
     """All that a ledger holds at one moment; ``others``: rows of the tables beside the chain."""
 

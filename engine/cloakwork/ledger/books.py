@@ -20,7 +20,6 @@ is involved.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from fractions import Fraction
 from functools import lru_cache
@@ -29,6 +28,7 @@ from typing import Final
 from cloakwork.base.costs import Charge, Cost, Currency
 from cloakwork.base.exact import delta_of_group, exactly, exp_upper, rounded_down, rounded_up
 from cloakwork.base.facts import CASE, OF_EVENTS
+from cloakwork.base.frozen import frozen
 
 _GRID: Final = 1 << 300
 """Converted deltas are rounded up to multiples of its inverse, so that sums of them stay small
@@ -36,7 +36,7 @@ numbers to compute with.
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Book:
     """One account of a dataset. ``unit``: whom it is kept for; None for metric privacy, and where
     nobody says.
@@ -63,7 +63,7 @@ class Book:
 METRIC: Final = Book("metric")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeclaredTotal:
     """The most that all releases together may cost in one book; for ``metric``, over ``shift``.
 
@@ -79,7 +79,7 @@ class DeclaredTotal:
     of_dataset: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Amount:
     """An exact cost; ``epsilon`` None stands for no bound."""
 

@@ -17,10 +17,10 @@ import hashlib
 import heapq
 import json
 from collections.abc import Iterable, Set
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from cloakwork.base.errors import LedgerError
+from cloakwork.base.frozen import frozen
 from cloakwork.base.text import folded
 from cloakwork.ledger.journal import Journal, WriteTransaction, tables
 
@@ -53,7 +53,7 @@ _REMEDY: Final = "restore the whole ledger from a backup"
 # --- fingerprints
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Resemblance:
     """About which ``share`` of the smaller of two logs' case ids the log at hand has in common with
     ``dataset``.
@@ -196,7 +196,7 @@ def keep_window(
         return elsewhere
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WindowCheck:
     """What became of the records of windows. ``faults``: what was changed or removed, in words;
     ``checked``: rows compared with their digest; ``unchecked``: rows that could not be, and why.

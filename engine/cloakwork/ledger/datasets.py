@@ -5,13 +5,13 @@ which other datasets seem to hold the same cases, which comparisons were made.
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
 
 from cloakwork.base.costs import Cost, Currency, cost_text
 from cloakwork.base.errors import Cause, CloakworkError, PlanImpossible
+from cloakwork.base.frozen import frozen
 from cloakwork.base.quantities import DATASET_PATTERN
 from cloakwork.base.text import first_fault, folded
 from cloakwork.ledger.account import Account, require_same_period
@@ -30,7 +30,7 @@ from cloakwork.ledger.ledger import Ledger, Summary
 from cloakwork.ledger.records import records_of
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DatasetOverview:
     """All that a ledger knows of one dataset.
 

@@ -44,6 +44,7 @@ from cloakwork.base.files import (
     lock_if_abandoned,
     replace_file,
 )
+from cloakwork.base.frozen import frozen
 from cloakwork.base.quantities import Frozen
 from cloakwork.base.text import folded
 
@@ -86,7 +87,7 @@ _LOCK_TIMEOUT: Final = "55P03"
 # --- entries, and the chain that binds them
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entry:
     """One line of the journal; ``at`` is UTC in ISO 8601, ``body`` a JSON object, ``digest``
     SHA-256 in hex.
@@ -116,7 +117,7 @@ class Entry:
         return parsed
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Break:
     """The first entry (``seq`` counts from 1) at which the journal is not what was once written,
     and how it shows.

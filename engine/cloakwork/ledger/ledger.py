@@ -26,6 +26,7 @@ from typing import Any, Final, Literal
 from cloakwork.base.costs import Charge, Cost, Currency
 from cloakwork.base.errors import LedgerError, SameCases
 from cloakwork.base.files import data_home, home, private_secret, secret_made_once
+from cloakwork.base.frozen import frozen
 from cloakwork.base.notebook_html import listing, paragraph, shown
 from cloakwork.base.text import folded, version_of
 from cloakwork.ledger.account import (
@@ -131,7 +132,7 @@ class ReservationRequest:
         return body
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Summary:
     """What is spent and left of one dataset, by book; its releases, oldest first; and
     what it is declared with.
@@ -162,7 +163,7 @@ class Summary:
         return tuple(record for record in self.records if record.without_dp)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BudgetForecast:
     """What a release would mean for the budget: per book before it, itself, and after it; and what
     no budget bounds.
@@ -524,7 +525,7 @@ class Ledger:
         return read_fingerprints(self.journal)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reservation:
     """Budget set aside for one release; ``digest`` names the ledger's entry, for a statement to
     carry as a witness. ``window``: of a growing log, the one that is released. ``was_compared``:

@@ -4,13 +4,14 @@ entry.
 
 import socket
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
 from cloakwork.base.costs import Charge, Cost, Currency
 from cloakwork.base.errors import LedgerError
 from cloakwork.base.facts import CASE
+from cloakwork.base.frozen import frozen
 from cloakwork.ledger.advisories import AdvisoryMatch, advisories_for
 from cloakwork.ledger.books import Book, DeclaredTotal
 from cloakwork.ledger.journal import EVENT_KINDS, Entry
@@ -24,7 +25,7 @@ is found after all commits it.
 CLOSED: Final = "no folder was found, and the process that made it had ended"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FolderLocation:
     """A folder, by its absolute path on one host."""
 
@@ -37,7 +38,7 @@ class FolderLocation:
         return cls(str(folder), socket.gethostname())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Record:
     """One release as the ledger knows it; times are aware UTC, digests hex, ``note`` a few words
     about its guarantees.

@@ -15,6 +15,7 @@ import polars as pl
 
 from cloakwork.base.arrays import Bools, Ints, offsets_of, owners_of, ranges_of
 from cloakwork.base.errors import LogError
+from cloakwork.base.frozen import frozen
 from cloakwork.base.naming import (
     ACTIVITY,
     CASE_ID,
@@ -26,7 +27,7 @@ from cloakwork.base.naming import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SourceSpelling:
     """What a log's source said that the columns of the log no longer say, by full attribute name.
 
@@ -86,7 +87,7 @@ def not_text(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FlatTable:
     """A table under standard names whose rows all have a case id (String), with times in UTC.
 

@@ -6,11 +6,12 @@ above what event logs hold; each refusal names the limit and how to raise it.
 
 import os
 import re
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Final, Literal
 
 from cloakwork.base.errors import LogError
+from cloakwork.base.frozen import frozen
 from cloakwork.base.text import SIZES, size_text
 
 ENVIRONMENT: Final = "CLOAKWORK_LIMITS"
@@ -21,7 +22,7 @@ OnExcess = Literal["refuse", "drop"]
 _SIZE: Final = re.compile(r"\s*([0-9]{1,18})\s*(KiB|MiB|GiB)?\s*")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Limits:
     """What one log file may hold. All but ``value_size`` concern the file as a whole and always
     refuse it.

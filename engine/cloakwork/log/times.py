@@ -2,12 +2,13 @@
 microseconds.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final, Literal
 
 import polars as pl
 
+from cloakwork.base.frozen import frozen
 from cloakwork.base.naming import named
 from cloakwork.log.eventlog import TIME_TYPE
 
@@ -27,7 +28,7 @@ _EARLIEST: Final = -62_135_596_800_000_000  # 0001-01-01, what Python and XML Sc
 _LATEST: Final = 253_402_300_799_999_999  # 9999-12-31
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ParsedTimes:
     """Timestamps read from text.
 

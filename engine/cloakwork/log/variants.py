@@ -7,7 +7,7 @@ fast.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain, pairwise
 from typing import Any, Final, Literal
@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 
 from cloakwork.base.arrays import Ints, Ints32, offsets_of, ranges_of
 from cloakwork.base.errors import MechanismError
+from cloakwork.base.frozen import frozen
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, EventLog
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Variants:
     """The distinct activity sequences of a log.
 
@@ -106,7 +107,7 @@ def _distinct_rows(
     return matrix[first], inverse.astype(np.int64).ravel(), count
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CasesOfVariants:
     """So many cases of each of some variants, one variant after another; none of them made yet.
 
@@ -213,7 +214,7 @@ _COMPARED_FIRST: Final = 16
 """How many of the likeliest neighbours are compared first, to find out which others need not be."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CodedSequences:
     """Sequences of labels over one sorted alphabet.
 

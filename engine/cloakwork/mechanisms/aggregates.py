@@ -1,12 +1,12 @@
 """Summaries of a log that mechanisms decide on; each can be taken batch by batch and merged."""
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import polars as pl
 
 from cloakwork.base.arrays import Ints
+from cloakwork.base.frozen import frozen
 from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.base.naming import TIME_TYPE, TIMESTAMP, named, nulls, values_or_nulls
 from cloakwork.log.eventlog import EventLog, as_lists, keeps_spelling
@@ -23,7 +23,7 @@ _PLACE: Final = "place"
 VARIANT_COUNTS_SCHEMA: Final = pl.Schema([(VARIANT, pl.List(pl.String())), (CASES, pl.Int64())])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VariantCounts:
     """How many cases each variant has: the variant histogram.
 
@@ -82,7 +82,7 @@ def _units_of_rows(pairs: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CaseRows:
     """Each case by itself, with ``columns`` (names of a lineage), and its ``unit`` where one is
     named: for a kernel alone, and no table.

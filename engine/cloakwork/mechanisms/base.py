@@ -3,18 +3,18 @@ takes."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar, Final, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
 from cloakwork.base.facts import Facts
+from cloakwork.base.frozen import frozen
 from cloakwork.base.text import first_fault
 from cloakwork.guarantees import Guarantee
 from cloakwork.mechanisms.steps import StepKind
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Prediction:
     """How much a release will resemble its log, by simulation: nothing of it comes from the log.
 
@@ -66,7 +66,7 @@ whatever the code does. ``published``: the paper's claim alone; never satisfies 
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Theorem:
     """What a mechanism gives, and where that is shown."""
 
@@ -74,7 +74,7 @@ class Theorem:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Offer(Generic[P]):
     """A mechanism can meet a goal with these parameters; ``why`` says how, in plain words.
 
@@ -90,7 +90,7 @@ YIELDS_ON_KNOWN_FLOW: Final = "tables are charged less on a flow that is taken a
 """Where gradients of two neighbours differ by twice the clip, tables by the root of 2 times it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Refusal:
     """Why a mechanism was not chosen for a goal; ends up in the plan.
 
@@ -104,7 +104,7 @@ class Refusal:
     needs: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Gives:
     """A kind of guarantee that a mechanism may offer, such as ``k-anonymity``.
 
@@ -116,7 +116,7 @@ class Gives:
     column: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PartOfGoal:
     """Columns of a goal over more of them, to be served with Gaussian noise.
 

@@ -8,7 +8,6 @@ taken.
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint
 from typing import Any, Final, ParamSpec, TypeVar, cast, get_args
@@ -17,6 +16,7 @@ from pydantic import BaseModel
 
 from cloakwork.base.errors import CloakworkError, MechanismError, first_line
 from cloakwork.base.facts import Facts
+from cloakwork.base.frozen import frozen
 from cloakwork.guarantees import Guarantee
 from cloakwork.mechanisms.base import (
     Device,
@@ -43,7 +43,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Package:
     """Who brings a mechanism: ``name`` of the mechanism, ``package`` with its version; None where
     it is Cloakwork, whose own errors are told as they are.

@@ -29,6 +29,7 @@ from pydantic import BaseModel, JsonValue
 from cloakwork.base.arrays import Bools, Floats, Ints
 from cloakwork.base.costs import FREE, Currency, PrivacyEvent, charges_anything
 from cloakwork.base.facts import ProcessRules, RangeType
+from cloakwork.base.frozen import frozen
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.kernel import Kernel, Perturbation, Randomness
 from cloakwork.kernel.cases import Cases
@@ -48,7 +49,7 @@ def event_addresses(log: EventLog, rows: Ints) -> Addresses:
     return Addresses(log.index_of_case[log.case_of[rows]], log.position_of_event[rows])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Listed:
     """Values of a column that come from a list: ``codes``, int64, the place of each in ``domain``,
     -1 where a value is missing. The type of the column is that of the domain.
@@ -62,7 +63,7 @@ class Listed:
         return replace(self, codes=self.codes[rows])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Numbers:
     """Values of a column that are numbers: float64; NaN where one is missing. ``type``: what the
     column holds. Whole numbers are at most 2**53; dates are days since 1970, times seconds.
@@ -76,7 +77,7 @@ class Numbers:
         return replace(self, values=self.values[rows])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Times:
     """Times of events: int64, microseconds since 1970; in each case they do not descend."""
 
@@ -91,7 +92,7 @@ ColumnValues = Mapping[str, Listed | Numbers | Times]
 """Values by the name of their column."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Enrichment:
     """What a mechanism made of noisy answers for cases: columns by their names in a lineage, with a
     value for each event, or for each case where the name begins with ``case:``.
@@ -105,7 +106,7 @@ class Enrichment:
     of_part: Callable[[Cases, Randomness], ColumnValues] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PublicValues:
     """What the codes of an attribute stand for: the places in ``domain``, or so many equal
     ``steps`` from the least to the largest number of ``range``, rounded where they are of type
@@ -118,7 +119,7 @@ class PublicValues:
     integer: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Draws:
     """Randomness for what is made of noisy times: the same for a case in any batch.
 
@@ -142,7 +143,7 @@ class Draws:
         return self._stream.uniform(below, addresses_of(rows, self._offsets, self._index))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NoisyTimes:
     """What a mechanism sees of a batch of cases: their control flow, and noisy times."""
 
@@ -151,7 +152,7 @@ class NoisyTimes:
     draws: Draws
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NoisySample:
     """Some noisy values of the whole log, drawn at random; activities are places in ``alphabet``.
 
@@ -177,7 +178,7 @@ class ContradictingStep(ValueError):
     """A step that says of itself what cannot be true together."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Decision:
     """What a mechanism decided: a small table, and figures from the raw log for the internal report
     only.
@@ -187,7 +188,7 @@ class Decision:
     internal: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Measurement:
     """What a mechanism made of noisy answers: how many cases follow which variants.
 
@@ -227,7 +228,7 @@ log.
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MapCases:
     """Rewrite whole cases to whole cases, batch by batch.
 
@@ -243,7 +244,7 @@ class MapCases:
     unit: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GenerateCases:
     """Make cases from the decision alone; the rows of the source log are never looked at again.
 
@@ -257,7 +258,7 @@ class GenerateCases:
     events_until: Callable[[int], int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EnrichCases:
     """Give columns to ``cases`` that a step before made, whatever log it was measured on.
 
@@ -270,7 +271,7 @@ class EnrichCases:
     apply: Callable[[EventLog], EventLog]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MapCasesBySummary:
     """Rewrite in two passes: ``aggregate`` is taken over all batches, and ``mapping`` makes of the
     merged table what maps the cases.
@@ -290,7 +291,7 @@ Rewrite = MapCases | MapCasesBySummary | GenerateCases | EnrichCases
 F = TypeVar("F", bound=BaseModel)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Search(Generic[F]):
     """A long search, and what follows from it.
 

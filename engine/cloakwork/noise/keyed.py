@@ -21,7 +21,7 @@ candidate, until one is accepted. All addresses whose candidate was refused go o
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
@@ -29,6 +29,7 @@ import numpy as np
 
 from cloakwork.base.arrays import Bools, Ints, Words
 from cloakwork.base.exact import LARGEST_SCALE, drawable, exact_scale
+from cloakwork.base.frozen import frozen
 from cloakwork.noise import sampler
 
 CHUNK: Final = 1 << 15
@@ -47,7 +48,7 @@ _CANDIDATES: Final = 1 << 16
 """Blocks set apart for one discrete Laplace value; that it needs more has probability e**-7000."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Addresses:
     """Where draws are: ``cases`` and ``positions``, int64, not negative, shape (n,) each.
 
@@ -71,7 +72,7 @@ class Addresses:
         return Addresses(self.cases[rows], self.positions[rows])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stream:
     """Draws of one step of one run. ``secret``: 32 bytes, guarded like raw data and never stored.
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from cloakwork.base.arrays import Bools, Ints, Words
 from cloakwork.base.exact import drawn_scale, drawn_sigma, exact_rate, exact_scale
+from cloakwork.base.frozen import frozen
 from cloakwork.noise import sampler
 from cloakwork.noise.keyed import Addresses, Stream
 
@@ -138,7 +139,7 @@ def source_of(stream: Stream) -> Noise:
     return _Source(_WordsOfStream(stream), stream.private)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Source:
     """Draws of every kind from one stream of uniform words, each as ``Noise`` tells."""
 

@@ -10,7 +10,6 @@ spend a share of delta; what they leave of it is the noise's.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from pydantic import BaseModel, JsonValue
@@ -20,6 +19,7 @@ from cloakwork.accounting.leaf_events import mu_of_cost
 from cloakwork.base.costs import Composed, Cost, PrivacyEvent
 from cloakwork.base.errors import Cause
 from cloakwork.base.facts import Facts
+from cloakwork.base.frozen import frozen
 from cloakwork.base.globs import matches
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, LocalDP
@@ -29,7 +29,7 @@ from cloakwork.plan.model import Catalogue, ConsideredMechanism, Kind, Step
 from cloakwork.policy.model import ATTRIBUTES, Mechanisms, PartName
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MechanismChoice:
     """The steps chosen for a goal (none where it is refused), what else was weighed, and the causes
     of a refusal.
@@ -40,7 +40,7 @@ class MechanismChoice:
     causes: tuple[Cause, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Candidate:
     """A mechanism that offers to meet the goal and may.
 
@@ -81,7 +81,7 @@ Ask = Callable[[Mechanism[Any], Options], Offer[Any] | Refusal]
 """What a mechanism offers with these options, or why not."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Weighed:
     """The mechanisms that can be taken, the best first; what was considered and not taken; and why
     options that the policy sets rule a mechanism out.
@@ -366,7 +366,7 @@ _LEAST_PART: Final = 1e-4
 """The search ends at this share of the mu that it begins with: beneath, nothing is left to see."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JointTerms:
     """What a joint goal is planned by.
 
@@ -395,7 +395,7 @@ class JointTerms:
         return meets_target(Composed(events=(self.profiled, *events)), self.in_all)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Part:
     """Columns that one mechanism serves; ``goal``: as people cite this part of a goal.
 
@@ -416,7 +416,7 @@ class Part:
         return PartOfGoal(self.columns, mu, self.delta, self.replaced, self.beside)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Weighed:
     """A part, and what was weighed for it."""
 

@@ -3,7 +3,6 @@ decides nothing. And a draft: a plan in the making, which passes improve.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, JsonValue
@@ -11,6 +10,7 @@ from pydantic import Field, JsonValue
 from cloakwork.base.costs import Charge, Cost, Currency, PrivacyEvent
 from cloakwork.base.errors import Cause
 from cloakwork.base.facts import Facts
+from cloakwork.base.frozen import frozen
 from cloakwork.base.globs import rule_resolver
 from cloakwork.base.lineage import Lineage
 from cloakwork.base.notebook_html import html_of
@@ -194,7 +194,7 @@ class Plan(Frozen):
 Catalogue = Mapping[str, Mechanism[Any]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Draft:
     """A plan in the making. ``goals`` are the policy's guarantees over columns instead of attribute
     names.

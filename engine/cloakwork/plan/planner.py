@@ -6,7 +6,7 @@ its policy implies.
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cloakwork.accounting.events import cost
 from cloakwork.base.costs import (
@@ -18,6 +18,7 @@ from cloakwork.base.costs import (
 )
 from cloakwork.base.errors import Cause, CloakworkError, PlanImpossible, PlanMoved, PlanUnsound
 from cloakwork.base.facts import Facts
+from cloakwork.base.frozen import frozen
 from cloakwork.base.records import stated, without_prose
 from cloakwork.base.text import version_of
 from cloakwork.guarantees import Guarantee
@@ -34,7 +35,7 @@ from cloakwork.policy.load import digest, placed_causes
 from cloakwork.policy.model import Policy, describe_version
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Derivation:
     """The claims that follow from the steps, the goals that stay unproven, and the causes why
     others do not follow.

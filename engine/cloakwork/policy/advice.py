@@ -3,19 +3,20 @@ by name, by somebody who answers for it, with a reason, until a day.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field
 
+from cloakwork.base.frozen import frozen
 from cloakwork.base.quantities import Described
 from cloakwork.policy.document import Steps, dotted_path
 
 Level = Literal["warning", "note"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Advice:
     """One piece of advice about the value at a path.
 
@@ -30,7 +31,7 @@ class Advice:
     level: Level = "warning"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AdviceRule:
     """What a rule is about, in one sentence, and how serious it is; ``check``: what it gives on a
     policy, where it looks at that alone.
@@ -136,7 +137,7 @@ def waiver_lines(waivers: Iterable[Waiver], today: date | None = None) -> tuple[
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JudgedAdvice:
     """A piece of advice, and the waiver that silences it, if one does."""
 

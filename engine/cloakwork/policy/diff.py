@@ -6,12 +6,12 @@ is tighter a new minor one; anything else a new patch version.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, Literal
 
 from cloakwork.base.costs import Cost
 from cloakwork.base.facts import CASE, unit_name
+from cloakwork.base.frozen import frozen
 from cloakwork.base.quantities import Frozen, format_duration
 from cloakwork.guarantees import Guarantee, PrivacyGuarantee
 from cloakwork.guarantees.base import Direction
@@ -22,7 +22,7 @@ from cloakwork.policy.model import AttributeRule, Limit, Policy, Spec
 Verdict = Literal["tighter", "looser", "other"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Change:
     """One field that differs; ``before`` or ``after`` is None where it is absent."""
 
@@ -282,7 +282,7 @@ Bump = Literal["major", "minor", "patch"]
 VERSION_FIELD: Final = "metadata.version"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VersionStep:
     """What a change of policy needs of its version, and whether the new file gives it.
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -24,6 +24,7 @@ from rapidfuzz.distance import DamerauLevenshtein
 from yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, SequenceNode
 
 from cloakwork.base.errors import FileProblem, PolicyError
+from cloakwork.base.frozen import frozen
 
 MOST_COMPARED: Final = 200  # words; a suggestion out of more would be luck
 
@@ -38,7 +39,7 @@ class SourcePosition(NamedTuple):
     column: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fault:
     """One fault at one place of the document; ``steps`` is the dotted path as a tuple, empty for
     the whole document.
@@ -49,7 +50,7 @@ class Fault:
     hint: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Document:
     """A policy's values, and where each of them stands.
 
@@ -122,7 +123,7 @@ def kind_of(value: object) -> str:
             return shown_value(value)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShapeError:
     """One thing to say about the value (or the key) at a path; the message follows the path in the
     sentence.

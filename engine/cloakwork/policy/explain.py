@@ -1,11 +1,11 @@
 """A policy in plain words, for those who sign it."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from cloakwork.base.costs import odds_sentence
 from cloakwork.base.facts import CASE, unit_name
+from cloakwork.base.frozen import frozen
 from cloakwork.base.globs import is_glob
 from cloakwork.base.lineage import METADATA, TIMESTAMPS
 from cloakwork.base.notebook_html import html_of, listing, shown
@@ -18,7 +18,7 @@ MOST_VALUES: Final = 20
 """Values of a domain that are spelt out."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Section:
     """One question about a policy, and its answers, one sentence or entry a line."""
 

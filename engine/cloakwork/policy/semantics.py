@@ -8,7 +8,6 @@ Whether a policy can be *met* is not asked here; that is planning.
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from typing import Any, Final
@@ -16,6 +15,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from cloakwork.base.facts import leaves_of_tree
+from cloakwork.base.frozen import frozen
 from cloakwork.base.globs import MOST_GLOBS, RuleResolver, clashes, is_glob, matches
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.guarantees import KINDS, PrivacyGuarantee
@@ -402,7 +402,7 @@ def covered_columns_are_not_exposed(content: Content) -> Iterator[ShapeError]:
 _RENAMED: Final = (((), "api_version", "apiVersion"), (("metadata",), "legal_basis", "legalBasis"))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Vocabulary:
     """What a policy may say of mechanisms.
 

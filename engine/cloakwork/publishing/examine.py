@@ -4,12 +4,12 @@ let it.
 
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cloakwork.base.errors import VerificationFailed
+from cloakwork.base.frozen import frozen
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import with_own_sentences
 from cloakwork.publishing.folder import (
@@ -132,7 +132,7 @@ def known_key(given: Path | None, envelope: Envelope) -> "Ed25519PublicKey | Non
     return next((key for key in known if key is not None), None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Examined:
     """What was read of an authentic release, and what was checked."""
 

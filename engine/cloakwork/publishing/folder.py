@@ -30,7 +30,6 @@ import zipfile
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -43,6 +42,7 @@ import polars as pl
 from cloakwork.base.arrays import Words
 from cloakwork.base.errors import LogError, OutputError, VerificationFailed
 from cloakwork.base.files import draft_folder, new_file
+from cloakwork.base.frozen import frozen
 from cloakwork.base.text import listed
 from cloakwork.engines.batch_files import SortedRuns
 from cloakwork.kernel import Answer
@@ -81,7 +81,7 @@ _PART_NAME: Final = re.compile(LOG_NAME.pattern + r"/part-[0-9]{5}\.(?P=format)"
 # --- the files of a log
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogFiles:
     """Where a released log lies: ``path`` is its file or its folder, ``files`` what is read, in the
     order of the parts.
@@ -185,7 +185,7 @@ def files_of(path: Path) -> Iterator[Path]:
 # --- what stands in a folder
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Check:
     """One thing that was checked: in words, and whether it holds."""
 
@@ -486,7 +486,7 @@ _IN_MEMORY: Final = 1 << 23
 """Bytes of hashes; more are kept in a temporary file."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReadFiles:
     """A released log as it is read from its files.
 
@@ -551,7 +551,7 @@ def read_files(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Glance:
     """What one part shows: its attributes, their kinds, and its case ids as keyed hashes of 64
     bits: uint64, shape (cases,).

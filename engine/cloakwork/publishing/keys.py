@@ -14,7 +14,7 @@ import json
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -23,6 +23,7 @@ from pydantic import AfterValidator, AwareDatetime, Field, JsonValue, Validation
 
 from cloakwork.base.errors import OutputError, VerificationFailed
 from cloakwork.base.files import home, private_secret, replace_file, secret_made_once
+from cloakwork.base.frozen import frozen
 from cloakwork.base.quantities import IF_SAID, Frozen
 from cloakwork.base.text import first_fault
 
@@ -49,7 +50,7 @@ class TrustedKey(Frozen):
     approves: Annotated[bool, IF_SAID] = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KnownKeys:
     """Whose signatures count here.
 
@@ -60,7 +61,7 @@ class KnownKeys:
     trusted: tuple[TrustedKey, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SigningKey:
     """A private key that signs releases.
 

@@ -6,7 +6,7 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
@@ -14,6 +14,7 @@ from typing import Final
 
 from cloakwork.base.errors import LedgerError, OutputError, VerificationFailed
 from cloakwork.base.files import draft_folder, make_file, new_file, require_new
+from cloakwork.base.frozen import frozen
 from cloakwork.base.notebook_html import listing, paragraph, shown, table
 from cloakwork.base.progress import Reporter, heard_by, silent, stop_if_interrupted
 from cloakwork.engines.base import EVENTS_OF_A_PART, part_bounds
@@ -60,7 +61,7 @@ InternalFiles = Callable[[Release, PrivacyStatement, float], Mapping[str, bytes]
 """The internal report of a release, by file name; given the seconds that writing the log took."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Published:
     """A release that stands in its folder. ``log``: its file, or the folder of its parts.
 
@@ -313,7 +314,7 @@ def write_parts(
     return {name: digest for name, (_, digest) in zip(names, kept, strict=True)}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PartWriter:
     """Writes a batch as a file of its own into ``folder``: a task that may run in other processes,
     more than once. The last attempt that ends counts; all of them write the same bytes.
@@ -373,7 +374,7 @@ def pack(folder: Path, out: Path, *, public_key: Path | None = None) -> Verifica
 # --- a log in another format
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Converted:
     """How many ``files`` hold the log, and how many cases and events; what its reader noted."""
 

@@ -10,7 +10,6 @@ that stands there and that the ledger does not know is named.
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -18,6 +17,7 @@ from pydantic import ValidationError
 
 from cloakwork.base.errors import LedgerError, OutputError, VerificationFailed
 from cloakwork.base.files import new_file, remove_abandoned
+from cloakwork.base.frozen import frozen
 from cloakwork.ledger.journal import Break, Checkpoint, first_break, keep, lost_past
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.ledger.records import FolderLocation, Record
@@ -47,7 +47,7 @@ DISAGREE: Final[frozenset[Outcome]] = frozenset({"unknown", "differs"})
 """Outcomes after which ledger and folders still do not agree."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReconciledRelease:
     """One release folder, or one entry without a folder: what was found, and what was done."""
 
@@ -57,7 +57,7 @@ class ReconciledRelease:
     says: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reconciliation:
     """All findings, in order of folders and entries, and how many drafts of dead processes were
     removed.
@@ -72,7 +72,7 @@ class Reconciliation:
         return not any(finding.outcome in DISAGREE for finding in self.findings)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _StatedRelease:
     """What a statement says about its release: nothing of it is trusted beyond what the ledger
     recorded itself.
@@ -241,7 +241,7 @@ _LARGEST: Final = 64 * 2**20
 """Bytes that the file of a checkpoint may have."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SignedCheckpoint:
     """A checkpoint in the file ``path``, by whose key it is signed, and why that key counts."""
 

@@ -39,7 +39,6 @@ examined: a release is passed on without it.
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -56,6 +55,7 @@ from cloakwork.base.errors import (
     first_line,
 )
 from cloakwork.base.facts import Unit
+from cloakwork.base.frozen import frozen
 from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.base.naming import CASE_ID
 from cloakwork.base.notebook_html import listing, paragraph, shown, table
@@ -126,7 +126,7 @@ _EMPLOYEES_HIDDEN: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Demands:
     """What a caller demands of a release: pairs of ``policy`` (NAME@VERSION), ``dataset`` or
     ``release`` and the value that its statement must have.
@@ -153,7 +153,7 @@ class Demands:
 NO_DEMANDS: Final = Demands()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Verification:
     """A release that is what its statement says: who signed it, and what was checked, in groups.
 

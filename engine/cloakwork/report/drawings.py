@@ -1,11 +1,11 @@
 """Share curves and directly-follows graphs as lines and boxes that a page can hold."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain
 from textwrap import wrap
 from typing import Final, Literal
 
+from cloakwork.base.frozen import frozen
 from cloakwork.evaluation.control_flow import FlowGraph
 from cloakwork.evaluation.times import ShareCurve
 
@@ -14,7 +14,7 @@ _BASE: Final = 100
 _HEIGHT: Final = _BASE + 24
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DrawnCurve:
     """A curve in pixels: path data of both lines, and words with their places from the left.
 
@@ -100,7 +100,7 @@ _PLACE: Final = 0.35
 theirs."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DrawnActivity:
     """A box with up to two lines of text; ``x`` and ``y``: its middle, in pixels. The ends of cases
     are dots, without text.
@@ -115,7 +115,7 @@ class DrawnActivity:
     is_there: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DrawnLink:
     """A line with its number in the table, and the place of the number; ``stroke``: its width."""
 
@@ -126,7 +126,7 @@ class DrawnLink:
     y: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DrawnFlow:
     """A directly-follows graph in pixels."""
 

@@ -2,13 +2,13 @@
 
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from pydantic import JsonValue
 
+from cloakwork.base.frozen import frozen
 from cloakwork.base.quantities import duration_text, rounded
 from cloakwork.evaluation.utility import Utility
 from cloakwork.plan.sentences import proof_in_words, treatment_in_words
@@ -38,7 +38,7 @@ _CURRENCIES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bar:
     """One budget bar: its label, what it says, and the share spent (0 to 1); None where there is no
     bound or no total.
@@ -49,7 +49,7 @@ class Bar:
     share: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Line:
     """One figure: its plain name, its value as text, and what it says."""
 

@@ -8,11 +8,11 @@ more than text.
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
+from cloakwork.base.frozen import frozen
 from cloakwork.base.text import version_of
 from cloakwork.policy.advice import (
     LEDGER_RULES,
@@ -45,7 +45,7 @@ VERDICTS: Final = {
 """What ``policy.diff.verdict`` says of all changes, in one sentence."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Annotation:
     """One thing to say about a place of a policy.
 

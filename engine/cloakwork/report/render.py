@@ -1,12 +1,12 @@
 """Making the report of a release, for insiders or for everybody, and writing it to a file."""
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from cloakwork.base.errors import OutputError, VerificationFailed
 from cloakwork.base.files import make_file, new_file, require_new
+from cloakwork.base.frozen import frozen
 from cloakwork.base.quantities import Frozen
 from cloakwork.evaluation.risk_figures import RiskReport
 from cloakwork.ledger.ledger import Ledger
@@ -51,7 +51,7 @@ from cloakwork.run.run import Release
 M = TypeVar("M", bound=Frozen)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AuthenticRelease:
     """A folder whose statement is signed by a trusted key, and whose files are the signed ones."""
 

@@ -9,10 +9,12 @@ import os
 import shutil
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import click
+
+from cloakwork.base.frozen import frozen
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,7 +29,7 @@ USUAL = 80
 """Columns of a screen: at least, at most, and where there is no terminal."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScreenSection:
     """A label with its entries, one or more lines each.
 

@@ -3,7 +3,7 @@ of its window; and what a run asks of all cases, batch by batch.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -13,6 +13,7 @@ import polars as pl
 from cloakwork.base.arrays import Ints
 from cloakwork.base.errors import Infeasible, MechanismError
 from cloakwork.base.facts import UNIX_EPOCH, Facts, Unit
+from cloakwork.base.frozen import frozen
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.naming import named, nulls, values_of
 from cloakwork.engines.base import Engine
@@ -33,7 +34,7 @@ from cloakwork.plan.model import Plan
 from cloakwork.policy.model import Policy
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SourceFigures:
     """Counts of the raw log; internal."""
 
@@ -57,7 +58,7 @@ class SourceFigures:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MostKept:
     """How many cases, and how many units of privacy, stay after bounding, or more; a case without a
     unit is none. Batches hold all cases of a unit.
@@ -91,7 +92,7 @@ class MostKept:
         return summaries.sum()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CaseIdSample:
     """The keyed fingerprint of the case ids: ``key`` lies beside the ledger."""
 
@@ -113,7 +114,7 @@ def case_id_sample(log: LogHandle, engine: Engine, ledger: Ledger) -> str:
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HashedIds:
     """Keyed hashes of the case ids of a window: ``key`` lies beside the ledger."""
 

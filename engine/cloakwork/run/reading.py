@@ -4,7 +4,6 @@ the engine and of the machine, told before anything is charged.
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -12,6 +11,7 @@ from zipfile import is_zipfile
 
 from cloakwork.base.errors import CloakworkError, Infeasible, LogError
 from cloakwork.base.facts import Facts
+from cloakwork.base.frozen import frozen
 from cloakwork.base.progress import Reporter
 from cloakwork.engines.base import Engine
 from cloakwork.engines.executors import InThisProcess, Processes
@@ -127,7 +127,7 @@ def _require_one_value_a_case(
             )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OpenedLog:
     """A log, what to call it, and what came with it, if it is a release: its plan, and its id."""
 
@@ -178,7 +178,7 @@ PROCESSES: Final = "CLOAKWORK_PROCESSES"
 """The environment's name for how many processes work on batches."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Choice:
     """An engine, and what it opens. ``because``: why it was chosen, where nobody named it."""
 

@@ -26,6 +26,7 @@ import polars as pl
 from cloakwork.base.arrays import Floats, Ints
 from cloakwork.base.costs import DiscreteGaussian, PrivacyEvent
 from cloakwork.base.errors import CloakworkError
+from cloakwork.base.frozen import frozen
 from cloakwork.base.naming import values_of
 from cloakwork.base.progress import say
 from cloakwork.engines.memory import MemoryEngine, in_memory
@@ -76,7 +77,7 @@ class _AllAnswered(BaseException):
     """The last answer was read: what follows is made of answers alone."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Question:
     """``said``: what is asked, and by which parameters; ``sums``: the exact ones behind the answer,
     None where there are none; ``charged``: by what, None where it is free; ``is_compared``: whether
@@ -399,7 +400,7 @@ def _watched(script: Script) -> Iterator[None]:
         yield
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReplayedStep:
     """A step that asks a kernel: what it was granted of ``log``, and the cases that it added
     columns to, ``released``; None where it made cases.
@@ -571,7 +572,7 @@ def _odd(column: pl.Series, rows: Ints, draws: np.random.Generator) -> pl.Series
 # the likelihood ratio of all its answers nobody could tell the two logs better.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CanaryScores:
     """``with_it``, ``without``: the log of the likelihood ratio of all answers to a log with a
     canary, and to one without it: float64, a number for each time that they were asked. ``canary``:
@@ -634,7 +635,7 @@ def canary_scores(step: ReplayedStep, runs: int, noise: Noise, copies: int = 1) 
         raise CloakworkError(f"{name}: {fault} (see audit replay)") from fault
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Told:
     """What the answer to a question tells of a canary: at ``keys``, what is behind it without the
     canary (``without``), and by how much that moves (``move``); float64, in scales of the noise,

@@ -21,6 +21,7 @@ from cloakwork.base.errors import (
     MechanismError,
     PlanUnsound,
 )
+from cloakwork.base.frozen import frozen
 from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.base.naming import without
 from cloakwork.base.notebook_html import listing, paragraph, shown, table
@@ -75,7 +76,7 @@ def tells_measurements(plan: Plan) -> bool:
     return plan.bounded and not plan.unproven
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Verdict:
     """Whether one claim holds for this release; ``observed`` says what an independent check
     measured, if one could.
@@ -86,7 +87,7 @@ class Verdict:
     observed: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StepRecord:
     """What one step did: its seconds, and figures of the raw log. Internal, never published.
 
@@ -101,7 +102,7 @@ class StepRecord:
     answers: tuple[Answer, ...] = field(default=(), repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Internal:
     """Everything measured on the raw log; goes into the internal report only.
 
@@ -117,7 +118,7 @@ class Internal:
     utility: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Release:
     """An anonymized log with its plan and one verdict for each claim.
 
@@ -232,7 +233,7 @@ class Stopwatch:
             self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - begun
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EntryDetails:
     """What is told of a release beside what its plan says.
 

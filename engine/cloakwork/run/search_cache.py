@@ -14,7 +14,7 @@ import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
@@ -26,6 +26,7 @@ from pydantic import BaseModel
 
 from cloakwork.base.errors import OutputError
 from cloakwork.base.files import data_home, replace_file, secret_made_once
+from cloakwork.base.frozen import frozen
 from cloakwork.base.progress import say
 from cloakwork.base.text import version_of
 from cloakwork.mechanisms.steps import Decision, RewriteStep
@@ -46,7 +47,7 @@ _MAC_LENGTH: Final = 2 * hashlib.sha256().digest_size
 _SEARCHING_CODE: Final = "cloakwork.mechanisms.kanon"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SearchCache:
     """The entries in one folder.
 

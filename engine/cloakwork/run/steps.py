@@ -6,7 +6,7 @@ it raises is told as its package's, where that is not Cloakwork.
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import timedelta
 from typing import Any, Final, TypeVar
 
@@ -18,6 +18,7 @@ from cloakwork.base.arrays import Ints
 from cloakwork.base.costs import PrivacyEvent
 from cloakwork.base.errors import PlanUnsound
 from cloakwork.base.facts import Facts, ProcessRules, Unit
+from cloakwork.base.frozen import frozen
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.naming import CASE_PREFIX
 from cloakwork.engines.base import Engine
@@ -61,7 +62,7 @@ _COLUMN_OF: Final = {ACTIVITY: CONTROL_FLOW, TIMESTAMP: TIMESTAMPS}
 """Lineage's name of a standard column of the events."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outcome:
     """What a step does to the log, figures for the internal report, and what it really measured:
     None where it measures nothing. ``asked``: the kernel that it asked.
@@ -78,7 +79,7 @@ class Outcome:
         return () if self.asked is None else self.asked.answers
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GrantedStep:
     """A step ready to be taken: its kind, and what a plan grants it: the columns of its lineage,
     answers that cost its event at most, and a log in which each ``unit`` has been bounded.
@@ -470,7 +471,7 @@ class GrantedStep:
             )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HeldAggregate:
     """The summary that a mechanism takes: a table, or the fault of who brings it."""
 

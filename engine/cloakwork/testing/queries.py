@@ -7,13 +7,14 @@ Cases are taken apart as a query sees them, and put into other batches.
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 from unittest.mock import patch
 
 import numpy as np
 
 from cloakwork.base.arrays import Floats, Ints, offsets_of
+from cloakwork.base.frozen import frozen
 from cloakwork.base.naming import CASE_PREFIX
 from cloakwork.kernel import (
     Cases,
@@ -52,7 +53,7 @@ Value = tuple[str | None, float | None]
 """The text and the number of a value; None where it has none."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Case:
     """One case as a query sees it; ``columns``: the values of each column, by its name."""
 
@@ -177,7 +178,7 @@ Vector = tuple[tuple[int, tuple[str, ...], int], ...]
 """The entries of one case, in their order: number, labels, value."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Asked:
     """A query as it was asked, of which cases, and what it found in each.
 
@@ -203,7 +204,7 @@ class Asked:
         return [row for row, vector in zip(rows, found, strict=False) if vector != self.found[row]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AskedGradient:
     """A gradient as one step asked for it, and what it found in each case: in grid steps, within
     the clip (int64, shape (cases, size)). ``step``: its number. The rest as of ``Asked``.

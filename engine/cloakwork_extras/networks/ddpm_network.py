@@ -1,6 +1,5 @@
 """The denoiser of ``variants/ddpm``: how it is trained, and how variants are made of noise."""
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -9,6 +8,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from cloakwork.base.arrays import Floats
+from cloakwork.base.frozen import frozen
 from cloakwork.kernel import Cases, Kernel
 from cloakwork_extras.networks.one_hot import (
     CHAINS,
@@ -84,7 +84,7 @@ def trained_shares(params: OneHotParams, domain: Domain, kernel: Kernel) -> Floa
     return denoiser.mean_shares(torch.Generator().manual_seed(seed))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Levels:
     """How much of a variant is left at each level: ``kept``, descending, the share of its square;
     float64, shape (levels,). The rest is normal noise.
@@ -133,7 +133,7 @@ class Levels:
         return torch.log(kept / (1 - kept)) / float(np.log(MOST_SIGNAL))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VariantDenoiser:
     """The trained network: weights of both layers, for ``size`` variants."""
 

@@ -5,7 +5,6 @@ variants come from, how training goes, and the least noise for a budget.
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, ClassVar, Final, Literal, NamedTuple
 
@@ -19,6 +18,7 @@ from cloakwork.base.costs import Composed, Cost, DiscreteLaplace, PrivacyEvent
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.exact import exactly
 from cloakwork.base.facts import Facts
+from cloakwork.base.frozen import frozen
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import DifferentialPrivacy
@@ -251,7 +251,7 @@ LEAST_COUNT: Final = 0.5
 """A noisy count below it says no more than it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Domain:
     """The variants that a network knows, and what is known of them before it is trained.
 

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from cloakwork.base.arrays import Bools, Floats, Ints
+from cloakwork.base.frozen import frozen
 from cloakwork.kernel import Cases, Descent
 from cloakwork.mechanisms.variants.chain import MarkovChain, StepFactors
 from cloakwork.mechanisms.variants.markov import RemainingCases
@@ -34,7 +35,7 @@ weights, and no bound on how many events there are.
 _EMBEDDING, _QUERIES, _VALUES, _HIDDEN = range(4)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PrefixNetwork:
     """``labels``: A, how many there are; ``width``: numbers a place in attention; 0: none of it.
     ``places``: from which place on it no longer tells how many events there were.
@@ -107,7 +108,7 @@ def _attention(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
     return torch.softmax(fit.masked_fill(distance < 0, float("-inf")), dim=-1) @ values
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PaddedCases:
     """The places of a batch of cases, shape (cases, places); place t is that of the event t + 1, or
     of the end. A case is coded over an alphabet of A labels.

@@ -24,7 +24,6 @@ import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final
 
@@ -39,6 +38,7 @@ from torch.nn import functional
 from torch.optim import Adam, Optimizer, RMSprop
 
 from cloakwork.base.arrays import Ints
+from cloakwork.base.frozen import frozen
 from cloakwork.base.progress import say
 from cloakwork_extras.networks.params import DdpmPublishedParams, TravagPublishedParams
 from cloakwork_extras.networks.steps import noise_multiplier
@@ -94,7 +94,7 @@ class NoisySteps:
         self._optimizer.step()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Batches:
     """Poisson samples of a log's cases. ``codes``: int64, shape (cases,): which variant each
     follows.

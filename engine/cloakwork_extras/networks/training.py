@@ -18,12 +18,13 @@ from torch import Tensor
 from cloakwork.accounting.events import cost
 from cloakwork.base.arrays import Floats
 from cloakwork.base.costs import Repeated
+from cloakwork.base.frozen import frozen
 from cloakwork.base.progress import say
 from cloakwork.kernel import Cases, Descent, Factors, Kernel, Randomness
 from cloakwork_extras.networks.steps import chosen_device
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Shapes:
     """The matrices of a network: ``sizes``, (inputs, outputs) each. A layer with an offset has one
     input more, which is 1.
@@ -195,7 +196,7 @@ class Adam:
         return self._sum / self._summed if self._summed else weights
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Training:
     """What is trained, and by which steps. ``title``: in words. ``delta``: at which it is told what
     the steps so far have cost, which the plan charged before the first one; 0: not at all.

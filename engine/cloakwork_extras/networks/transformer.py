@@ -4,7 +4,7 @@ small network that reads all of the prefix.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import BaseModel, Field, JsonValue
@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field, JsonValue
 from cloakwork.base.costs import Composed, Cost, PrivacyEvent
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.facts import Facts
+from cloakwork.base.frozen import frozen
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Kernel
@@ -85,7 +86,7 @@ class TransformerOptions(BaseModel):
     places: Annotated[int, Field(ge=1, le=4096)] = PLACES
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Schedule:
     """What follows from what is declared: ``width`` of attention, ``learning`` of a step, ``rate``
     of the samples.

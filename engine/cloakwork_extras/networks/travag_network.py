@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, softplus
 
 from cloakwork.base.arrays import Floats
+from cloakwork.base.frozen import frozen
 from cloakwork.kernel import Cases, Kernel
 from cloakwork_extras.networks.one_hot import (
     Domain,
@@ -90,7 +91,7 @@ def _with_rows(shapes: Shapes, weights: Floats) -> Floats:
     return weights
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Decoder:
     """From codes, shape (cases, numbers), to shares, shape (cases, width)."""
 

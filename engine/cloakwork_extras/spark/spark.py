@@ -14,6 +14,7 @@ import polars as pl
 
 from cloakwork.base.arrays import Ints
 from cloakwork.base.errors import LogError, MechanismError
+from cloakwork.base.frozen import frozen
 from cloakwork.base.naming import values_of
 from cloakwork.engines.base import EVENTS_OF_A_BATCH, EVENTS_OF_A_PART, Opened
 from cloakwork.engines.batch_files import BatchFile, write_batch
@@ -127,7 +128,7 @@ class SparkEngine(BatchedEngine):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MadeBatch:
     """A batch that a task wrote, what the aggregate saw of its source, and notes on it.
 
@@ -142,7 +143,7 @@ class MadeBatch:
     first_rows: Ints
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BatchMaking:
     """How rows of whole cases become a batch; fields as of ``SparkRows`` and ``Engine.open``."""
 

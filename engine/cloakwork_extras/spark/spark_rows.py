@@ -3,7 +3,7 @@ that says where it stands, whatever partitions there are.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
@@ -11,6 +11,7 @@ from urllib.parse import unquote
 import polars as pl
 
 from cloakwork.base.errors import LogError
+from cloakwork.base.frozen import frozen
 from cloakwork.base.naming import CASE_ID
 from cloakwork.base.text import shown
 from cloakwork.log.formats.column_names import MEANING, ColumnNames, column_names
@@ -55,7 +56,7 @@ _POLARS_TYPES: Final[dict[str, Any]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SparkSource:
     """A log that Spark reads, as ``request`` says. ``location``: a path, ``spark:TABLE`` or a
     DataFrame. ``row``: the column that numbers its rows; None: the rows of files have an order.
@@ -77,7 +78,7 @@ class SparkSource:
         return is_named and not str(self.location).startswith(TABLE_PREFIX)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SparkRows:
     """The columns of a log that are read, and ``ROW`` (int64): where a row stands among all.
 
@@ -282,7 +283,7 @@ def _polars_type(kind: str) -> Any:
     return _POLARS_TYPES.get(kind.partition("(")[0].replace("varchar", "string"))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Figures:
     """Of a table, or of each of its files, one row: what an aggregate of Spark found."""
 

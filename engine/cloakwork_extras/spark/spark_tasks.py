@@ -12,7 +12,6 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from operator import itemgetter
@@ -23,6 +22,7 @@ import cloudpickle
 import polars as pl
 
 from cloakwork.base.errors import CloakworkError, MechanismError, MissingExtra, first_line
+from cloakwork.base.frozen import frozen
 from cloakwork.engines.batched import keyed_hash
 from cloakwork.engines.workspace import WORK_FOLDER
 
@@ -156,7 +156,7 @@ _RESULTS: Final = "place long, result binary"
 _ONLY_NONCE: Final = bytes(12)  # a key seals one task
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SparkExecutor:
     """Runs one task of Spark for each place; ``folder``: a private one that the driver and all
     executors see.
@@ -215,7 +215,7 @@ def outcome(place: int, task: Callable[[], object]) -> "pa.RecordBatch":
     return pa.RecordBatch.from_arrays(columns, ["place", "result"])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RaisedByTask:
     """An error on its way to the driver."""
 
@@ -246,7 +246,7 @@ class sealed:  # noqa: N801 - used as a function, in ``with``
         self._path.unlink(missing_ok=True)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Surroundings:
     """What must be alike on driver and executors, lest they do different things to one log."""
 
@@ -262,7 +262,7 @@ class Surroundings:
         return cls(version("cloakwork"), pl.__version__, hashes)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SealedTask:
     """A task in a file that only ``key`` opens."""
 

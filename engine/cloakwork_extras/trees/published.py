@@ -8,7 +8,6 @@ that break them at their raw counts.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final
 
 import numpy as np
@@ -17,6 +16,7 @@ from pydantic import Field, JsonValue
 from cloakwork.base.arrays import Bools, Ints
 from cloakwork.base.costs import NonPrivate, PrivacyEvent
 from cloakwork.base.facts import Facts
+from cloakwork.base.frozen import frozen
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import DifferentialPrivacy
@@ -27,7 +27,7 @@ from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork_extras.trees.prefix_tree import DEFAULT_LENGTH, LENGTH_OPTION
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RawVariants:
     """The variants of a log, coded by the places of their activities among ``labels``: ``codes``
     one after another, ``offsets`` (variants + 1), and ``cases`` of each; all int64.
@@ -56,7 +56,7 @@ class RawVariants:
         return np.where(has_ended, len(self.labels), self.codes[place])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CandidateExtensions:
     """All extensions of the kept ``paths`` (prefixes, depth) by a code (END last), prefix by
     prefix, with raw ``counts``.
@@ -82,7 +82,7 @@ class CandidateExtensions:
         return np.tile(np.arange(self.width), len(self.paths))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RawRules:
     """What always or never follows or precedes what in the log, each (A, A) of bool; ``first``:
     which activities begin a case.
@@ -158,7 +158,7 @@ _ABSENT: Final = 1 << 30
 """A first place behind all others: of an activity that a sequence does not have."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ActivityOrder:
     """Where each of A activities stands first and last in each of n sequences: int64, shape (n, A);
     ``_ABSENT`` and -1 where it does not.

@@ -6,7 +6,6 @@ sentence: ("Discharge", "always follows", "Register"). What no rule speaks of ma
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
 import numpy as np
@@ -15,6 +14,7 @@ from pydantic import Field, JsonValue, field_validator
 from cloakwork.base.arrays import Bools, Ints
 from cloakwork.base.costs import Composed, PrivacyEvent
 from cloakwork.base.facts import Facts
+from cloakwork.base.frozen import frozen
 from cloakwork.base.quantities import Number
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import AnswerNoise, Cases, Clip, Entries, Kernel, NoisySums, Randomness
@@ -56,7 +56,7 @@ Relation = Literal[
 Rule = tuple[str, Relation, str]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BehaviouralRules:
     """Stated rules, as tables of 0 and 1 over the n activities that they name; whatever else may
     happen breaks none.
@@ -140,7 +140,7 @@ _BEGINS, _GOES_ON, _ENDS = range(3)
 """What kind of step the labels in a key are: the first activity, two in a row, the last one."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MeasuredSteps:
     """The one rule that nothing but the steps of the process ever happens: those whose noisy counts
     reach ``least``.

@@ -6,7 +6,6 @@ that were told so far. END, which marks that a case ends, has the code -1.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Final, Literal, TypeVar
 
 import numpy as np
@@ -21,6 +20,7 @@ from cloakwork.base.costs import (
     Repeated,
 )
 from cloakwork.base.exact import drawn_scale, drawn_sigma
+from cloakwork.base.frozen import frozen
 from cloakwork.base.progress import say
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.kernel import (
@@ -133,7 +133,7 @@ END: Final = -1
 """The code of no activity: a table with a last entry for the END is indexed by it as it is."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TreeLevel:
     """What was kept of one level; ``parent`` and ``leaf_parent`` are rows of the prefixes kept one
     level above.
@@ -149,7 +149,7 @@ class TreeLevel:
     leaf_noisy: Ints
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tree:
     """The levels of a noisy tree, and the labels that its codes are places in."""
 
@@ -162,7 +162,7 @@ class Tree:
         return sum(len(level.symbol) for level in self.levels)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Candidates:
     """Extensions of the kept prefixes with their noisy counts, all of one level.
 
@@ -183,7 +183,7 @@ Keep = Callable[[Candidates], Bools]
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TreeGrowth:
     """How a tree grows: at the noise of ``shape``, at most ``prefixes`` kept a level.
 

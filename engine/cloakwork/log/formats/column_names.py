@@ -4,11 +4,11 @@ import difflib
 import shlex
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from cloakwork.base.errors import LogError
+from cloakwork.base.frozen import frozen
 from cloakwork.base.naming import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP
 from cloakwork.base.text import shown
 from cloakwork.log.formats.options import ROLES, ROW_NUMBER
@@ -46,7 +46,7 @@ _ALIKE: Final = 0.7
 MEANING: Final = {CASE_ID: "case id", ACTIVITY: "activity", TIMESTAMP: "timestamp"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ColumnNames:
     """Which columns of a table are read (``kept``: the file's name -> the full name), and what was
     guessed about them. ``mapped``: attributes of cases whose columns the options name.

@@ -3,7 +3,6 @@ if all of it does.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from cloakwork.base.errors import LogError, first_line
+from cloakwork.base.frozen import frozen
 from cloakwork.base.naming import values_of
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats.column_names import column_names, require_own_names
@@ -128,7 +128,7 @@ def _stretch(
     return FileTable(path, kept, line_of, first_row, numbers, as_text=as_text)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Lines:
     """The lines of rows, found by reading a file again."""
 

@@ -18,13 +18,14 @@ first rewritten as quoted ones (``5"" pipe`` in quotes), which changes no line.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from cloakwork.base.arrays import Bools, Ints
 from cloakwork.base.errors import LogError
+from cloakwork.base.frozen import frozen
 from cloakwork.base.text import size_text
 from cloakwork.log.formats.options import InputOptions
 from cloakwork.log.formats.source import Decoder, LogStream, empty_file
@@ -67,7 +68,7 @@ class OpenQuote(CsvFault):
         super().__init__(data, at, OPEN_QUOTE)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Records:
     """The records of one file.
 

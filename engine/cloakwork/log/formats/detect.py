@@ -4,13 +4,14 @@ Never used where a release is made: there the policy says how its log is read.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
 
 from cloakwork.base.errors import MissingExtra, UnsaidInput
+from cloakwork.base.frozen import frozen
 from cloakwork.base.naming import values_of
 from cloakwork.base.text import shown
 from cloakwork.log.formats.apart import any_zone, parquet_rows
@@ -34,7 +35,7 @@ _POINT_NUMBER: Final = r"^-?[0-9]+\.[0-9]+$"
 NOTHING_STATED: Final = InputOptions()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DetectedInput:
     """Proposed ``options``; ``questions``: what is to be checked, one sentence each, such as
     whether the day or the month comes first. ``time_formats``: those that all read its times, where

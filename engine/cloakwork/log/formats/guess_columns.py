@@ -6,12 +6,13 @@ was born.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import time
 from typing import Final
 
 import polars as pl
 
+from cloakwork.base.frozen import frozen
 from cloakwork.base.naming import ACTIVITY, CASE_ID, TIMESTAMP, values_of
 from cloakwork.base.text import shown, words_of
 from cloakwork.log.formats.column_names import common_column
@@ -28,7 +29,7 @@ _AMOUNT: Final = r"^\d+[.,]\d{1,2}$"
 _WORDS: Final = {CASE_ID: "case", ACTIVITY: "activity", TIMESTAMP: "timestamp"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OpenAnswer:
     """What a file's author has to say before it can be read.
 
@@ -42,7 +43,7 @@ class OpenAnswer:
     is_column: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GuessedColumns:
     """Columns by the full names of what they hold.
 
@@ -298,7 +299,7 @@ a whole case.
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TimeColumn:
     """A column that reads as times.
 

@@ -12,7 +12,7 @@ one file.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import reduce
 from pathlib import Path
 from typing import Final, Literal, TypeVar
@@ -20,6 +20,7 @@ from typing import Final, Literal, TypeVar
 import polars as pl
 
 from cloakwork.base.errors import LogError
+from cloakwork.base.frozen import frozen
 from cloakwork.base.naming import nulls, values_of
 from cloakwork.base.progress import counted
 from cloakwork.base.text import shown
@@ -49,7 +50,7 @@ _FOUND: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TypesReadBack:
     """What a reader of a log written as ``output`` makes of its columns: an aggregate, since that
     depends on all values of a column, and how it changes a batch.
@@ -189,7 +190,7 @@ ColumnKinds = Mapping[tuple[Scope, str], Kind]
 """What the values of each column are, by its scope and full name."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileParts:
     """A ``LogHandle`` over ``files``, in their order: ``read`` reads one of them.
 

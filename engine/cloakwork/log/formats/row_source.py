@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from cloakwork.base.arrays import Ints
+from cloakwork.base.frozen import frozen
 from cloakwork.base.naming import ACTIVITY, CASE_ID, TIMESTAMP, named, nulls
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats.kinds import TYPES, Kind, read_kind
@@ -101,7 +102,7 @@ class ReadRequest:
         return is_main or self.keep is None or self.keep(name)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RawChunk:
     """Some rows of a file, one an event, and their cases.
 
@@ -116,7 +117,7 @@ class RawChunk:
     cases: pl.DataFrame | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoredColumn:
     """A column of chunks: its ``number``, by which they call it, its full name, and what it is.
 
@@ -150,7 +151,7 @@ class StoredColumn:
         return values, texts if self.has_texts else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Findings:
     """What shows only where a case is whole. All of it can be put together for several parts.
 
@@ -223,7 +224,7 @@ class ReadAgain(Exception):
     """What was read so far is to be thrown away, and the chunks to be asked for once more."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reader:
     """How a format is read. ``rows``: the rows of files in this order; ``options``: those of
     ``InputOptions`` that say something of it; ``of_several``: whether a log may be several files.

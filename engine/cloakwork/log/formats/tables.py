@@ -14,6 +14,7 @@ import polars as pl
 
 from cloakwork.base.arrays import Ints
 from cloakwork.base.errors import LogError, OutputError
+from cloakwork.base.frozen import frozen
 from cloakwork.base.naming import named, nulls, values_of
 from cloakwork.base.text import shown
 from cloakwork.log.eventlog import (
@@ -59,7 +60,7 @@ WIDE: Final = (pl.UInt64, pl.Int128, pl.UInt128)
 _DISTINCT_NUMBERS: Final = "give each row a number of its own"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileTable:
     """A stretch of a file: its columns that are read, called as the file does, one row an event.
 
@@ -316,7 +317,7 @@ class TableEvidence:
         return values_of(rows, column.number).null_count() if column and is_there else 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TableAssembler:
     """Makes logs of the cases of a table.
 
@@ -465,7 +466,7 @@ class TableAssembler:
         return LogError(path, said, line=line, hint=hint)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Cases:
     """Rows as a table, its cases, and what its columns do not say."""
 

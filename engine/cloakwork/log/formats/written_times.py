@@ -3,7 +3,6 @@ said of one that cannot be read.
 """
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -11,6 +10,7 @@ from typing import Final
 import polars as pl
 
 from cloakwork.base.errors import LogError
+from cloakwork.base.frozen import frozen
 from cloakwork.base.text import shown
 from cloakwork.log.eventlog import TIME_TYPE
 from cloakwork.log.formats.options import EPOCHS, MONTHS, expression_of
@@ -52,7 +52,7 @@ _DIGITS: Final = {
 _MOST_VALUES: Final = 100_000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WrittenTimes:
     """How the times of a file are written: ``form`` is a pattern or an epoch, None for ISO 8601;
     ``zone`` is that of times that name none, None for UTC.

@@ -3,7 +3,7 @@ parser everywhere else.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from cloakwork.base.arrays import offsets_of
+from cloakwork.base.frozen import frozen
 from cloakwork.base.naming import (
     ACTIVITY,
     CASE_ID,
@@ -151,7 +152,7 @@ class XesSource:
 READER: Final = Reader(XesSource)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class XesAssembler:
     """Makes logs of the cases of XES files. ``repeated``: where an id comes again; None: nobody has
     looked for one so far.

@@ -22,6 +22,7 @@ import numpy as np
 import polars as pl
 
 from cloakwork.base.arrays import Ints, Places, begins_of, offsets_of
+from cloakwork.base.frozen import frozen
 from cloakwork.log.formats.kinds import DECLARED
 from cloakwork.log.formats.row_source import ReadRequest
 from cloakwork.log.formats.source import LogStream
@@ -295,7 +296,7 @@ def _word_codes(
     return coded.to_physical().to_numpy().astype(np.int64)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Markup:
     """What one piece of markup between a value and the next key does.
 

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from cloakwork.base.arrays import Bools, Ints, owners_of
+from cloakwork.base.frozen import frozen
 from cloakwork.base.naming import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, nulls, values_of
 from cloakwork.base.text import shown
 from cloakwork.log.formats.kinds import Kind, joined_declared, read_kind, round_trips
@@ -66,7 +67,7 @@ class TooManyKeys(Exception):
     """The file has more attributes than the limit."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ValueRun:
     """Values of one attribute, in file order, as one stretch of the file gave them.
 
@@ -175,7 +176,7 @@ class Evidence:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Held:
     """Values of one attribute in file order, as what they are; ``texts``: what the file says, where
     they do not give it back.

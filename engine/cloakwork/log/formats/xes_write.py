@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 
 from cloakwork.base.arrays import owners_of
+from cloakwork.base.frozen import frozen
 from cloakwork.base.naming import values_of
 from cloakwork.base.text import shown
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
@@ -29,7 +30,7 @@ _TRUE: Final = {"true", "1"}
 _ELEMENTS: Final = {"string", "id", "int", "float", "boolean", "date", "list", "container"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Attribute:
     """One attribute of the log element.
 
@@ -43,7 +44,7 @@ class Attribute:
     children: tuple["Attribute", ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Extension:
     """A XES extension that a written log declares."""
 

@@ -18,6 +18,7 @@ import numpy as np
 from pydantic import JsonValue
 
 from cloakwork.base.arrays import Floats, Ints, distinct
+from cloakwork.base.frozen import frozen
 from cloakwork.kernel import Cases, Clip, Entries, Query
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
 
@@ -61,7 +62,7 @@ NOISE_PRICE: Final = 30.0
 """What noise in a count, as a share of the cases, costs beside cases that are weighted unevenly."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TableLayout:
     """Where the keys of each table begin: ``attributes`` measured, per activity of ``labels`` where
     they are of events.

@@ -5,7 +5,6 @@ the range (numbers, whole numbers, days or times), and numbers drawn from them.
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from typing import Annotated, Final
@@ -15,6 +14,7 @@ from pydantic import Field, JsonValue
 
 from cloakwork.base.arrays import Floats, Ints
 from cloakwork.base.facts import UNIX_EPOCH, FoundType, RangeType
+from cloakwork.base.frozen import frozen
 from cloakwork.base.naming import CASE_PREFIX
 from cloakwork.base.quantities import IF_SAID, Frozen
 from cloakwork.kernel import Column
@@ -54,7 +54,7 @@ _FINEST: Final = 12
 """Digits behind the point of the finest grain."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bins:
     """Half-open intervals between ``edges`` (float64, ascending), the last one closed.
 

@@ -10,12 +10,12 @@ forest are together as often as their tables say: no value's own frequency chang
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from cloakwork.base.arrays import Bools, Floats, Ints, begins_of, owners_of, place_in_run
+from cloakwork.base.frozen import frozen
 from cloakwork.kernel import Cases, Entries, Query, Randomness
 from cloakwork.mechanisms.attributes.contributions import UNIT_NORM
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
@@ -44,7 +44,7 @@ _ROUNDS: Final = 20
 """Of raking a table to its margins."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Drawn:
     """``codes``: the value of each row, int64, -1 where it is missing. ``origin``: the row that it
     was copied from, int64; the row itself where it was not.
@@ -192,7 +192,7 @@ def exchanged(
     return taken
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CaseClasses:
     """Classes of what released cases have before their attributes are drawn. ``ends``: of each
     activity of ``labels`` as the first and as the last one, and behind them of all others, int64;
@@ -251,7 +251,7 @@ def _sizes(cases: Cases, *, timed: bool) -> list[Floats]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Classes:
     """For each attribute the class of each of its values, and last that of none: int64, shape
     (values + 1,); and those of ``cases``, whose places come behind the attributes'.
@@ -356,7 +356,7 @@ def may_stand_out(
     return bool(tables and _NOISE_ALONE * of_a_count * CLASSES**2 < _MOST_APART * cases)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Edge:
     """Places ``parent`` and ``child`` (an attribute), and how often their classes are together:
     ``table``, float64, shape (CLASSES, CLASSES), the parent's first.

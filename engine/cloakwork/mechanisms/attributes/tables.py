@@ -15,12 +15,13 @@ a smaller norm, so the same budget buys less noise. As values are shares, one st
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from cloakwork.base.arrays import Floats, Ints, distinct, ranges_of, shares_in_rows
+from cloakwork.base.frozen import frozen
 from cloakwork.kernel import Cases, Entries, Gaussian, Kernel, NoisySums, Query, Table
 from cloakwork.mechanisms.attributes.contributions import (
     MOVED,
@@ -127,7 +128,7 @@ CONSTANT: Final = 0.95
 _LEAST: Final = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Counted:
     """Noisy counts of one attribute, float64, in cases.
 
@@ -176,7 +177,7 @@ class Counted:
         return np.where(some, share, np.where(all_of_them, overall, 0.0))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ValueShares:
     """The values of one attribute by group: ``present``, the share that has one, shape (groups,);
     ``shape``: how often each of these is, shape (groups, values), rows that add up to 1.
@@ -351,7 +352,7 @@ LEAST_SCALE: Final = 0.01
 """The tables are taken to count each case for this at least."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GradientStep:
     """``expected``: of each attribute how often each value is, of all cases with the activity,
     shape (groups, values), 0 where that is below ``CENTRED``; ``norm``: what gradients are clipped

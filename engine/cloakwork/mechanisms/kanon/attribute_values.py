@@ -10,7 +10,7 @@ with the activities of its cases; all its values are decided on at once; and eve
 what was decided for its cases.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Annotated, Final, Literal
 
@@ -21,6 +21,7 @@ from pydantic import AwareDatetime, Field
 from cloakwork.base.arrays import Bools, Floats, Ints, offsets_of, owners_of, rank_among_equals
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.facts import UNIX_EPOCH
+from cloakwork.base.frozen import frozen
 from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.base.naming import (
     ACTIVITY,
@@ -92,7 +93,7 @@ class ClosenessParams(Frozen):
         return "cycle times" if self.is_of_cycle_times else f"'{self.column}'"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ColumnOfCases:
     """The values of one attribute, case by case.
 
@@ -174,7 +175,7 @@ def _members(lists: pl.Series) -> pl.Series:
     return lists.explode(empty_as_null=False, keep_nulls=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AttributeValues:
     """n values of one attribute.
 

@@ -12,7 +12,6 @@ symbols. (Rafiei and others join candidates of equal prefixes in one order only,
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -27,6 +26,7 @@ from cloakwork.base.arrays import (
     owners_of,
     ranges_of,
 )
+from cloakwork.base.frozen import frozen
 
 MOST_MATCHES: Final = 30_000_000
 """How many pairs of candidate and sequence are held at once; about 3 GB."""
@@ -36,7 +36,7 @@ class TooManyMatches(Exception):
     """There are more than ``MOST_MATCHES`` pairs of candidate and sequence."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KnownSequences:
     """What can be known of cases: distinct sequences of symbols, end to end.
 
@@ -64,7 +64,7 @@ class KnownSequences:
         return int(self.symbols.max(initial=0)) + 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SequenceCases:
     """The cases of each sequence, one row for those that are alike in unit and values.
 
@@ -84,7 +84,7 @@ class SequenceCases:
     units: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KnowledgeLevel:
     """All candidates of one size that some sequence matches.
 
@@ -286,7 +286,7 @@ def places_to_suppress(
     return np.unique(np.concatenate(suppressed))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _MatchSymbols:
     """The symbols of violating matches, one row for each; without any one of them, the match is
     gone.

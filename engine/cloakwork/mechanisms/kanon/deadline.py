@@ -2,16 +2,17 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from time import monotonic
 from typing import Final
+
+from cloakwork.base.frozen import frozen
 
 
 class OutOfTime(Exception):
     """A search that has no answer yet has no time left."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Deadline:
     """When a search must end. ``ends_at``: seconds of ``clock``, infinite where nothing limits it.
 

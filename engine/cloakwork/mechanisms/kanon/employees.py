@@ -3,7 +3,7 @@ nobody performed more than 1/k of the events at any place of a released variant.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, ClassVar, Final
 
@@ -14,6 +14,7 @@ from pydantic import Field, JsonValue, ValidationError
 from cloakwork.base.arrays import Bools, Ints, offsets_of, rank_among_equals
 from cloakwork.base.errors import Infeasible
 from cloakwork.base.facts import Facts
+from cloakwork.base.frozen import frozen
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.base.quantities import MOST_ROWS, Frozen
 from cloakwork.base.text import listed, quoted
@@ -74,7 +75,7 @@ class EmployeesParams(Frozen):
     ] = 30.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PerformedCases:
     """Each case with who performed its events.
 
@@ -260,7 +261,7 @@ def _why_none(params: EmployeesParams, summary: pl.DataFrame) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CodedCases:
     """The cases of a log by numbers.
 
@@ -318,7 +319,7 @@ class CodedCases:
         return found
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Search:
     """``order``: the cases in random order, which decides among those that are alike."""
 

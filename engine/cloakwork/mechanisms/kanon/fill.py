@@ -10,7 +10,7 @@ time is a multiple of.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import ClassVar, Final, Literal
 
@@ -19,6 +19,7 @@ import polars as pl
 
 from cloakwork.base.arrays import Bools, Ints, rank_among_equals
 from cloakwork.base.facts import Facts
+from cloakwork.base.frozen import frozen
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.base.quantities import Frozen
 from cloakwork.log.eventlog import ACTIVITY, TIME_TYPE, TIMESTAMP, EventLog
@@ -197,7 +198,7 @@ def _drawn_sources(
     return source
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Precision:
     """How precise the kept times of each activity are.
 

@@ -4,7 +4,7 @@ combination has k cases.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import Annotated, ClassVar, Final
@@ -16,6 +16,7 @@ from pydantic import Field, JsonValue
 from cloakwork.base.arrays import Ints, offsets_of
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.facts import Facts
+from cloakwork.base.frozen import frozen
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.base.naming import CASE_PREFIX, named, nulls, values_of
 from cloakwork.base.quantities import Frozen, Number
@@ -143,7 +144,7 @@ class GeneraliseParams(Frozen):
         return math.prod(item.levels for item in self.attributes)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CombinationCounts:
     """How many cases have each variant with each combination of attributes, by unit where one is
     named.
@@ -297,7 +298,7 @@ class Generalise(MeetsNoGoal[GeneraliseParams]):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _MeasuredLevel:
     """One attribute at one level: the share of entropy that is lost, and a number for each row of
     the summary that rows share whose values agree there.

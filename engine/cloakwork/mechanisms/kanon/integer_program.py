@@ -10,13 +10,13 @@ prefix node at which no kept variant ends holds at least what the kept variants 
 
 import atexit
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 import highspy
 import numpy as np
 
 from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.frozen import frozen
 from cloakwork.mechanisms.kanon.deadline import Deadline
 from cloakwork.mechanisms.kanon.lower_bound import CertifiedBound
 from cloakwork.mechanisms.kanon.problem import (
@@ -56,7 +56,7 @@ def class_matrix(problem: KAnonymityProblem) -> Any:
     return sparse.csr_array((np.ones(len(classes)), classes, start), (len(texts), len(texts)))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SolverResult:
     """What HiGHS found.
 

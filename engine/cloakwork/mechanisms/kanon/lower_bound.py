@@ -36,7 +36,6 @@ cost w_i (T - t_j), which is never below 0 for t_j <= T: only what stays on its 
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from math import inf
 from typing import Any, Final
 
@@ -44,6 +43,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cloakwork.base.arrays import Bools, Floats, Ints
+from cloakwork.base.frozen import frozen
 from cloakwork.mechanisms.kanon.deadline import Deadline
 from cloakwork.mechanisms.kanon.problem import KAnonymityProblem, longest_prefixes
 
@@ -68,7 +68,7 @@ _SMALLEST_MASS: Final = 0.5
 """Stands for mass 0 in quotients; any mass is a whole number."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CoverConstraints:
     """Which variants must be placed, and which open variants must hold mass k.
 
@@ -113,7 +113,7 @@ class CoverConstraints:
         return cls(~stays, stays, split_cases, np.full(count, -1))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OpenedVariants:
     """The cheapest choice of open variants.
 
@@ -238,7 +238,7 @@ def bound_from_nearest(
     return best
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CertifiedBound:
     """A bound certified in integer arithmetic, and what it says about single decisions.
 
@@ -484,7 +484,7 @@ class _Pool:
         return float(duals.sum() + chosen.total), mass_duals, times_placed
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Prices:
     """The best bound (of a pool) so far, its dual prices, and the step, a share of the way to the
     bound that is aimed at.

@@ -7,7 +7,7 @@ search, and in nothing else.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 import numpy as np
@@ -15,6 +15,7 @@ import polars as pl
 from pydantic import JsonValue
 
 from cloakwork.base.arrays import Ints
+from cloakwork.base.frozen import frozen
 from cloakwork.log.variants import EditDistances, Metric, encode_sequences
 from cloakwork.mechanisms.aggregates import CASES, UNIT, VARIANT
 from cloakwork.mechanisms.kanon.rewriting import ASSIGNMENT_SCHEMA, SOURCE, TARGET
@@ -22,7 +23,7 @@ from cloakwork.mechanisms.kanon.rewriting import ASSIGNMENT_SCHEMA, SOURCE, TARG
 Scope = Literal["variants", "prefixes"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KAnonymityProblem:
     """A variant histogram to be made k-anonymous at least cost.
 
@@ -63,7 +64,7 @@ class KAnonymityProblem:
         return len(self.texts) == 0 or int(self.mass.sum()) >= self.k
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Assignment:
     """Cases of variant ``source[i]`` that become variant ``target[i]``: int64, shape (pairs,); no
     pair occurs twice.
@@ -86,7 +87,7 @@ class Assignment:
         return len(np.unique(self.source)) < len(self.source)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Solution:
     """An answer, and what is proved about it.
 

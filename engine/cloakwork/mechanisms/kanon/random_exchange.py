@@ -38,12 +38,12 @@ differ by more. The definition is that of Domingo-Ferrer and Soria-Comas (Knowle
 2015), who reach it by noise, as PRETSA* does (Fahrenkrog-Petersen et al. 2023, equation 6).
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from cloakwork.base.arrays import Bools, Floats, Ints, rank_among_equals
+from cloakwork.base.frozen import frozen
 from cloakwork.noise import Noise
 
 _LEAST_SHARES: Final = tuple(step / 32 for step in range(33))
@@ -54,7 +54,7 @@ _ROUNDING: Final = 1e-9
 """By what t is narrowed; sums of a million positive floats are off by a tenth of that at most."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TrackDraws:
     """What is drawn of all tracks, once for all activities: int64, shape (tracks,) each.
 
@@ -126,7 +126,7 @@ def values_given_up(codes: Ints, cells: Ints, t: float) -> Ints:
     return fewest
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Ratios:
     """What (*) is computed from, pair by pair of a cell and a value that it holds, in this order.
 

@@ -20,7 +20,7 @@ values that it released.
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 import numpy as np
@@ -28,6 +28,7 @@ import polars as pl
 
 from cloakwork.base.arrays import Ints, offsets_of, ranges_of
 from cloakwork.base.errors import MechanismError
+from cloakwork.base.frozen import frozen
 from cloakwork.log.eventlog import ACTIVITY, EventLog
 from cloakwork.log.variants import Metric, encode_sequences, variants_of
 from cloakwork.mechanisms.aggregates import CASES, INDEX, places_of
@@ -78,7 +79,7 @@ def with_drawn_cases(assignment: pl.DataFrame, noise: Noise) -> pl.DataFrame:
     return assignment.with_columns(pl.Series(RANKS, drawn, pl.List(pl.Int64)))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SplitCases:
     """The aggregate: where the cases of some variants stand. ``numbers``: what to call these.
 
@@ -184,7 +185,7 @@ def origin_of_events(source: str, target: str, metric: Metric = "levenshtein") -
     return origin
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _CaseTemplates:
     """How each pair of the assignment rewrites a case, end to end.
 

@@ -3,7 +3,7 @@ value for sure.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Annotated, ClassVar, Final, Literal
@@ -15,6 +15,7 @@ from pydantic import AwareDatetime, Field, JsonValue
 from cloakwork.base.arrays import Ints, offsets_of, owners_of
 from cloakwork.base.errors import Infeasible, MechanismError
 from cloakwork.base.facts import UNIX_EPOCH, Facts
+from cloakwork.base.frozen import frozen
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.base.naming import CASE_PREFIX, named, values_of
 from cloakwork.base.progress import Pace
@@ -77,7 +78,7 @@ class TlkcParams(Frozen):
         return [VARIANT] if self.precision is None else [VARIANT, STEPS]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SequenceCounts:
     """How many cases follow each sequence, by unit and sensitive values where these are needed.
 

@@ -8,12 +8,12 @@ activity keeps exactly the values that it had; only which cell has them changes.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
 
 from cloakwork.base.arrays import Bools, Floats, Ints, ranges_of, rank_among_equals
+from cloakwork.base.frozen import frozen
 from cloakwork.noise import Noise
 
 POOLED_SHARES: Final = (0.0, 0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8)
@@ -29,7 +29,7 @@ _DRAWS: Final = 2**20
 """A random start lies on a grid of so many points in [0, 1)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Groups:
     """What is checked: the cells, or groups of cells, which may be nested, as prefixes are.
 
@@ -94,7 +94,7 @@ class ClassGoal(ABC):
         return redistribute(codes, cells, np.ones(len(codes), np.bool_))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TClosenessGoal(ClassGoal):
     """Every group is within ``t`` of all values, by the earth mover's distance.
 
@@ -156,7 +156,7 @@ class TClosenessGoal(ClassGoal):
         return np.where(figures <= self.t + ROUNDING, 0.0, shortfall)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LDiversityGoal(ClassGoal):
     """Every group holds at least ``l`` values: different ones, or by their entropy."""
 

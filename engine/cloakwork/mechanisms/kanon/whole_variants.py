@@ -17,7 +17,6 @@ the rule when its extensions do: only classes without one can fall short.
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 
@@ -26,6 +25,7 @@ from numpy.typing import NDArray
 
 from cloakwork.base.arrays import Bools, Ints, offsets_of
 from cloakwork.base.errors import MechanismError
+from cloakwork.base.frozen import frozen
 from cloakwork.base.progress import Pace
 from cloakwork.log.variants import MOST_EVENTS
 from cloakwork.mechanisms.kanon.deadline import NO_LIMIT, Deadline
@@ -43,7 +43,7 @@ _TriedWithoutGain = defaultdict[bytes, set[int]]
 """By answer (its digest) the variants that offered nothing there; they are not tried again."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MoveCosts:
     """A problem in the form in which moves of whole variants are compared.
 

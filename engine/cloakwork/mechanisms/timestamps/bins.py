@@ -1,6 +1,5 @@
 """Bins of spans of time on a log scale, and local time by the hours of a week."""
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -9,6 +8,7 @@ import numpy as np
 from cloakwork.base.arrays import Floats, Ints
 from cloakwork.base.clocks import ahead_of_utc
 from cloakwork.base.facts import Window
+from cloakwork.base.frozen import frozen
 from cloakwork.kernel.perturb import Grid
 
 DAY: Final = 86_400_000_000
@@ -22,7 +22,7 @@ MONDAY: Final = 4 * DAY
 """The first Monday, 0:00: 1970-01-01 was a Thursday."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogBins:
     """Spans of 0 to ``longest`` grid steps in bins of equal width on the scale of log(1 + steps),
     as far as steps are whole: bin i holds ``edges[i]`` to ``edges[i + 1] - 1``.
@@ -64,7 +64,7 @@ _EVER: Final = np.array([-(1 << 62), 1 << 62])
 """Steps beyond every calendar, at both ends."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Clock:
     """Local time, in steps of the grid: that of ``zone`` (an IANA name), summer time and all; else
     as far ahead of UTC as the grid's epoch is.

@@ -14,6 +14,7 @@ import numpy as np
 
 from cloakwork.base.arrays import Bools, Floats, Ints, owners_of, ranges_of
 from cloakwork.base.facts import Window
+from cloakwork.base.frozen import frozen
 from cloakwork.kernel.cases import Cases
 from cloakwork.kernel.perturb import StartsAndGaps
 from cloakwork.mechanisms.steps import Draws, NoisySample, NoisyTimes
@@ -33,7 +34,7 @@ _NEAREST: Final = 0.45
 """How much of the way to a neighbour a run may take: below a half, so that two runs never meet."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bounds:
     """Public bounds, in grid steps, never taken from the log; None where there is none.
 

@@ -3,7 +3,6 @@ times for released cases, drawn from distributions of starts, gaps, totals and h
 """
 
 import math
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -17,6 +16,7 @@ from cloakwork.base.arrays import (
     rank_among_equals,
     shares_in_rows,
 )
+from cloakwork.base.frozen import frozen
 from cloakwork.kernel import Randomness
 from cloakwork.mechanisms.timestamps.bins import DAY, MONDAY, WEEK, Clock, LogBins
 
@@ -163,7 +163,7 @@ TURNS: Final = 8
 """How often gaps change places, so that they follow totals."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ManyDraws:
     """Draws for many events at once."""
 

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from itertools import product
 from typing import Any, ClassVar, Final, Generic, TypeVar
@@ -12,6 +12,7 @@ from pydantic import JsonValue
 
 from cloakwork.base.arrays import Floats, Ints, distinct, owners_of, shares_in_rows
 from cloakwork.base.facts import Facts, Window
+from cloakwork.base.frozen import frozen
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
 from cloakwork.kernel import Cases, Gaussian, Kernel, Query, Randomness, Table
 from cloakwork.kernel.perturb import Grid
@@ -115,7 +116,7 @@ _THIRD: Final = float(1 / np.sqrt(3))
 """What a case weighs in each of three parts of a table."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelledTimes:
     """Measures the tables, and draws times from them.
 

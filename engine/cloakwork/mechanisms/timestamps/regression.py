@@ -18,7 +18,7 @@ noise.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, ClassVar, Final
 
 import numpy as np
@@ -29,6 +29,7 @@ from cloakwork.base.arrays import Floats, Ints, place_in_run, shares_in_rows
 from cloakwork.base.costs import Composed, PrivacyEvent
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.facts import Facts
+from cloakwork.base.frozen import frozen
 from cloakwork.base.naming import WAVES_TABLE
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.kernel import Cases, Descent, Factors, Kernel
@@ -373,7 +374,7 @@ def fitted(
     return weights
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Answer:
     """What is expected of curves in each group, shape (groups, outputs), a noisy gradient there,
     shape (inputs, outputs), and the deviation of its noise.
@@ -403,7 +404,7 @@ def _mass_of_log(inputs: Floats, mass: Floats | Ints, one: _Answer, other: _Answ
     return np.exp(logs)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Likelihood:
     """Of curves that add up to something, in the directions in which it bends: eigenvectors of
     products of ``inputs``, and of how ``curves`` vary. ``bends``: how far in each, float64, shape
@@ -479,7 +480,7 @@ def most_frequent_first(
     return np.minimum(found, rows)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BinRegression:
     """``base``: log of what is expected of each of ``bins``. ``row_of``: the row of each activity
     among the inputs, int64, the last one for all that have none of their own.
@@ -496,7 +497,7 @@ class BinRegression:
         return distributions_of(self.base, inputs, weights, self.curves)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GapRegression(BinRegression):
     """How long the gap before an event is, given its activity and the one before it.
 
@@ -647,7 +648,7 @@ def expected_durations(place: Ints, bins: int) -> Floats:
     return np.asarray(found / found.sum())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DurationRegression(BinRegression):
     """How long cases take, given their activities."""
 
@@ -762,7 +763,7 @@ the longest duration.
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RegressedTimes(ModelledTimes):
     """As ``ModelledTimes``; ``regression``: the parameters of what stands for its tables of gaps by
     pair and of durations.

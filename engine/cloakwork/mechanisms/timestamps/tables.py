@@ -9,7 +9,7 @@ table's clip. Keys are numbers: the group times the bins of the table, and the b
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Annotated, Final, Literal
 
@@ -20,6 +20,7 @@ from cloakwork.base.arrays import Floats, Ints, begins_of, distinct
 from cloakwork.base.costs import Composed, PrivacyEvent, gaussian_moves
 from cloakwork.base.exact import drawn_sigma
 from cloakwork.base.facts import UNIX_EPOCH, Facts, Window
+from cloakwork.base.frozen import frozen
 from cloakwork.base.quantities import IF_SAID, Duration, Frozen, Number
 from cloakwork.kernel import Cases, Clip, Entries, Gaussian, Query
 from cloakwork.mechanisms.base import Options, PartOfGoal, Refusal, option_fault
@@ -194,7 +195,7 @@ def norm_charged(event: PrivacyEvent) -> float:
     return math.sqrt(times) * sensitivity
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KnownTimes:
     """The events of cases that have a time: ``case``, ``code`` (of the activity) and ``steps`` (of
     the clock's grid) of each, int64; those of a case stand together, and do not descend.
@@ -297,7 +298,7 @@ def gaps_in(
     return gaps
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StartTable:
     """When cases start: ``periods`` of so many ``days`` each from ``first_day`` to ``last_day``
     (days since 1970-01-01; the last period may end later), days of the week, and hours; one after

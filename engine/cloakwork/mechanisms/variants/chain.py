@@ -9,13 +9,13 @@ declared, so a rule costs nothing, whatever the log does (Dwork and Roth 2014, p
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from cloakwork.base.arrays import Bools, Floats, Ints, begins_of, owners_of, shares_in_rows
 from cloakwork.base.facts import ProcessRules
+from cloakwork.base.frozen import frozen
 from cloakwork.kernel import Randomness
 
 Context = tuple[int, ...]
@@ -116,7 +116,7 @@ def refine_contexts(
     return refined
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MarkovChain:
     """A Markov chain of variable order: what follows the longest known context.
 
@@ -219,7 +219,7 @@ _CHUNK: Final = 2**22
 """Shares that are held at a time, and compared: cases by columns."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LengthGroups:
     """How many ``cases`` (int64, shape (groups,)) are required of each group of lengths, in events;
     ``edges``, int64, above 1 and ascending: where the second group and each later one begins.
@@ -346,7 +346,7 @@ def _positions(group: Ints, noise: Randomness) -> Floats:
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _StepsByLength:
     """What a chain does next, given how long the case will be: each step's share times that of the
     cases which, once there, end within the group.

@@ -14,7 +14,6 @@ A + 1 is END.
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, ClassVar, Final
 
@@ -32,6 +31,7 @@ from cloakwork.base.costs import (
     PrivacyEvent,
 )
 from cloakwork.base.facts import Facts, ProcessRules
+from cloakwork.base.frozen import frozen
 from cloakwork.base.naming import OTHERS_TABLE, STEPS_TABLE, VARIANTS_TABLE
 from cloakwork.base.quantities import IF_SAID, Frozen, Number
 from cloakwork.base.records import BY_CHANCE
@@ -613,7 +613,7 @@ class VariantMarkov(VariantRelease[MarkovParams]):
         return measure_with(params, kernel)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RemainingCases:
     """What is known of the cases that follow no frequent variant.
 
