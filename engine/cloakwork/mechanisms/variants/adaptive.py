@@ -22,14 +22,14 @@ from cloakwork.base.costs import (
 from cloakwork.base.exact import exactly, rounded_down
 from cloakwork.base.facts import Facts
 from cloakwork.base.naming import LAYERS_TABLE
-from cloakwork.base.quantities import IF_SAID, Frozen, Number
+from cloakwork.base.quantities import IF_SAID, Number
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import CustomQuery, Kernel, Laplace
 from cloakwork.mechanisms.base import Offer, Options, Refusal, Theorem
 from cloakwork.mechanisms.steps import Measurement
 from cloakwork.mechanisms.variants.accuracy import DEFAULT_CASES, Simulated
 from cloakwork.mechanisms.variants.chain import MOST_CASES
-from cloakwork.mechanisms.variants.family import VariantRelease
+from cloakwork.mechanisms.variants.family import VariantParams, VariantRelease
 from cloakwork.mechanisms.variants.markov import (
     SHARES_OF_ALL,
     UNIT_NORM,
@@ -84,7 +84,7 @@ class AdaptiveOptions(BaseModel):
     share: Annotated[float, Field(gt=0, le=0.5, allow_inf_nan=False)] | None = None
 
 
-class AdaptiveParams(Frozen):
+class AdaptiveParams(VariantParams):
     """``scale``: of the noise on the three layers, in cases. One of the others is what goes on
     from there: ``threshold``, ``markov``, and, where activities are declared, ``of_all``, a Markov
     model that spends nothing on frequent variants.
@@ -93,9 +93,6 @@ class AdaptiveParams(Frozen):
     together.
     """
 
-    epsilon: Annotated[Number, Field(gt=0)]
-    delta: Annotated[Number, Field(gt=0, lt=1)]
-    max_cases: Annotated[int, Field(ge=1)] = 1
     scale: Annotated[Number, Field(gt=0)]
     threshold: ThresholdParams
     markov: MarkovParams

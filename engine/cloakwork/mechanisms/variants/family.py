@@ -5,13 +5,14 @@ lineage, new cases.
 import math
 from abc import abstractmethod
 from functools import partial
-from typing import ClassVar, Generic, TypeVar
+from typing import Annotated, ClassVar, Generic, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from cloakwork.base.costs import PrivacyEvent
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, Lineage
+from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee
 from cloakwork.kernel import Kernel
 from cloakwork.mechanisms.base import (
@@ -156,6 +157,16 @@ class VariantRelease(Mechanism[P], Generic[P]):
     @abstractmethod
     def measure(self, params: P, kernel: Kernel) -> Measurement:
         """Ask, and make variants of the answers."""
+
+
+class VariantParams(Frozen):
+    """What parameters say whatever the mechanism: ``epsilon`` and ``delta``, the target that its
+    noise was found for, and ``max_cases``, cases of one unit.
+    """
+
+    epsilon: Annotated[Number, Field(gt=0)]
+    delta: Annotated[Number, Field(gt=0, lt=1)]
+    max_cases: Annotated[int, Field(ge=1)] = 1
 
 
 class NoOptions(BaseModel):

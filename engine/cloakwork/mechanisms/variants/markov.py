@@ -65,7 +65,7 @@ from cloakwork.mechanisms.variants.chain import (
     permitted_steps,
     refine_contexts,
 )
-from cloakwork.mechanisms.variants.family import VariantRelease
+from cloakwork.mechanisms.variants.family import VariantParams, VariantRelease
 
 UNIT_NORM: Final = 2**13
 """Grid steps in one case. With sigma above 1,000 steps the accountant charges a whole vector by its
@@ -253,7 +253,7 @@ class MarkovOptions(BaseModel):
     shares: tuple[Share, Share, Share, Share, Share, Share] | None = None
 
 
-class MarkovParams(Frozen):
+class MarkovParams(VariantParams):
     """``sigmas``: of the discrete Gaussian noise on the six tables that ``SHARES`` names, in that
     order.
 
@@ -264,9 +264,6 @@ class MarkovParams(Frozen):
     tau were found for.
     """
 
-    epsilon: Annotated[Number, Field(gt=0)]
-    delta: Annotated[Number, Field(gt=0, lt=1)]
-    max_cases: Annotated[int, Field(ge=1)] = 1
     alphabet: tuple[str, ...] | None = None
     selection: Selection | None = None
     rules: Annotated[ProcessRules | None, IF_SAID] = None

@@ -19,7 +19,7 @@ from cloakwork.base.costs import (
 from cloakwork.base.exact import drawn_sigma
 from cloakwork.base.facts import Facts
 from cloakwork.base.naming import VARIANTS_TABLE
-from cloakwork.base.quantities import Frozen, Number
+from cloakwork.base.quantities import Number
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import (
     AnswerNoise,
@@ -41,7 +41,7 @@ from cloakwork.mechanisms.base import (
 )
 from cloakwork.mechanisms.steps import Measurement
 from cloakwork.mechanisms.variants.accuracy import Simulated
-from cloakwork.mechanisms.variants.family import VariantRelease
+from cloakwork.mechanisms.variants.family import VariantParams, VariantRelease
 
 Kind = Literal["laplace", "gaussian", "truncated-geometric"]
 """Discrete Laplace noise; discrete Gaussian noise; Laplace noise that is drawn again where it
@@ -59,7 +59,7 @@ class ThresholdOptions(BaseModel):
     noise: Kind | None = None
 
 
-class ThresholdParams(Frozen):
+class ThresholdParams(VariantParams):
     """``scale``: of the noise (Gaussian: its sigma), in cases; ``tau``: least noisy count that is
     released, in cases.
 
@@ -67,9 +67,6 @@ class ThresholdParams(Frozen):
     were found for. Truncated geometric noise reaches from 1 - tau to tau - 1.
     """
 
-    epsilon: Annotated[Number, Field(gt=0)]
-    delta: Annotated[Number, Field(gt=0, lt=1)]
-    max_cases: Annotated[int, Field(ge=1)] = 1
     noise: Kind = "laplace"
     scale: Annotated[Number, Field(gt=0)]
     tau: Annotated[int, Field(ge=1)]
