@@ -30,8 +30,11 @@ from cloakwork.report.ledger_text import (
     comparison_lines,
     fields_json,
     history_lines,
+    list_lines,
+    overview_json,
     reconciliation_json,
     record_json,
+    show_lines,
     summary_json,
     summary_lines,
 )
@@ -348,7 +351,6 @@ def dataset() -> None:
 def list_datasets(ledger: str | None, as_json: bool) -> None:
     """List every dataset of the ledger: who answers for it, and what is left."""
     from cloakwork.ledger.datasets import datasets
-    from cloakwork.report.ledger_text import list_lines, overview_json
 
     book = open_ledger(ledger, tell_missing=True)
     found = datasets(book)
@@ -371,8 +373,6 @@ def show_dataset(name: str, ledger: str | None, as_json: bool) -> None:
 
     Overlaps are read off the raw logs: keep them inside.
     """
-    from cloakwork.report.ledger_text import overview_json, show_lines
-
     book = open_ledger(ledger, tell_missing=True)
     found = _named(book, name)
     if as_json:
@@ -435,7 +435,6 @@ def declare(
     """
     from cloakwork.ledger.datasets import declare_dataset
     from cloakwork.publishing.keys import signature_of
-    from cloakwork.report.ledger_text import overview_json, show_lines
 
     # An empty declaration would say that something was declared.
     if not (owner or unit or totals or windows or require_approval or distinct_from):

@@ -19,7 +19,7 @@ from cloakwork.base.progress import Reporter, silent
 from cloakwork.log.formats.options import ROLES, ROW_NUMBER, standard_name
 from cloakwork.log.formats.source import SUFFIXES
 from cloakwork.mechanisms.devices import DEVICES
-from cloakwork.report.screen import block, columns, printable
+from cloakwork.report.screen import block, columns, console, printable
 
 if TYPE_CHECKING:
     from cloakwork.ledger.ledger import Ledger
@@ -306,8 +306,6 @@ def _live_line(steps: int | None) -> Iterator[LiveProgress]:
     """The live line; it is gone when the work is done."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
     from rich.table import Column
-
-    from cloakwork.report.screen import console
 
     # The detail takes the room that other columns leave, and the line is wiped at the end.
     line = Progress(

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 
 from cloakwork.base.frozen import frozen
 from cloakwork.base.quantities import Described
-from cloakwork.policy.document import Steps, dotted_path
+from cloakwork.policy.document import Steps, did_you_mean, dotted_path
 
 Level = Literal["warning", "note"]
 
@@ -177,8 +177,6 @@ def _about_waivers(
     known: Collection[str],
     unchecked: Collection[str],
 ) -> Iterator[Advice]:
-    from cloakwork.policy.document import did_you_mean
-
     for index, waiver in enumerate(waivers):
         steps = ("spec", "waivers", index)
         # One remark on a waiver at most: of its rule, else of its day, else of its use.

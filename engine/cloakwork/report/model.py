@@ -22,10 +22,10 @@ from cloakwork.base.naming import ACTIVITY, CASE_ID, TIMESTAMP
 from cloakwork.base.quantities import Duration, Frozen
 from cloakwork.base.text import listed, version_of, words_of
 from cloakwork.evaluation.bounds import FigureBounds, figure_bounds
-from cloakwork.evaluation.control_flow import FlowGraph
+from cloakwork.evaluation.control_flow import FlowGraph, flow_graph, histogram
 from cloakwork.evaluation.risk_figures import RiskReport
 from cloakwork.evaluation.times import ShareCurve
-from cloakwork.evaluation.utility import Utility
+from cloakwork.evaluation.utility import SeenLog, Utility, week_clock
 from cloakwork.guarantees.claims import HoldsWindow
 from cloakwork.ledger.account import Account
 from cloakwork.ledger.declarations import declaration_of
@@ -396,7 +396,6 @@ def released_accuracy(folder: Path, statement: Statement, plan: Plan) -> Release
     """Of the release in ``folder``, whose files are the signed ones; None where its log is not
     there, or cannot be read.
     """
-    from cloakwork.evaluation.control_flow import histogram
     from cloakwork.log.formats import read_log
 
     file = folder / MEASUREMENTS_FILE
@@ -431,8 +430,6 @@ def released_pictures(folder: Path, statement: Statement, plan: Plan) -> Release
     """Pictures of the signed log in ``folder``; None where it is not there, or cannot be read. Of
     several files one is in memory at a time: times are then those of a sample of the cases.
     """
-    from cloakwork.evaluation.control_flow import flow_graph
-    from cloakwork.evaluation.utility import SeenLog, week_clock
     from cloakwork.evaluation.whole_log import time_curves
     from cloakwork.log.formats import read_log
     from cloakwork.log.formats.round_trip import FileParts

@@ -28,7 +28,13 @@ from cloakwork.plan.sentences import (
 )
 from cloakwork.policy.advice import waiver_lines
 from cloakwork.policy.lint import little_left, noise_of_a_wait
-from cloakwork.report.ledger_text import charge_text
+from cloakwork.report.ledger_text import (
+    budget_name,
+    charge_text,
+    declaration_line,
+    kept_apart,
+    lowered_lines,
+)
 from cloakwork.report.screen import LABEL, ScreenSection, columns, console, fitted
 from cloakwork.report.texts import (
     FOUND,
@@ -276,8 +282,6 @@ def _budget(plan: Plan, outlook: "BudgetForecast | None") -> Iterator[ScreenSect
         yield ScreenSection("" if balances else "Budget", (unbounded,), most_lines=3)
     if outlook is None:
         return
-    from cloakwork.report.ledger_text import declaration_line, lowered_lines
-
     lowered = tuple(lowered_lines(outlook))
     yield ScreenSection("Lowers", lowered, most_lines=3, legible_lines=3)
     declared = declaration_line(outlook.declaration)
@@ -287,8 +291,6 @@ def _budget(plan: Plan, outlook: "BudgetForecast | None") -> Iterator[ScreenSect
 
 def balance_line(before: "Balance", cost: Cost, after: "Balance") -> str:
     """One budget before, in and after a release."""
-    from cloakwork.report.ledger_text import budget_name, kept_apart
-
     line = f"{budget_name(before)}: "
     has_delta = before.currency == "unit" or cost.delta > 0 or before.spent.delta > 0
     if before.left is None or after.left is None:

@@ -43,7 +43,7 @@ from cloakwork.report.model import (
     released_pictures,
     unprotected_groups,
 )
-from cloakwork.report.page_tree import markdown_of
+from cloakwork.report.page_tree import markdown_of, pdf_of
 from cloakwork.report.risk import require_internal, require_of_release
 from cloakwork.report.texts import warning_lines
 from cloakwork.run.run import Release
@@ -105,8 +105,6 @@ def render_pdf(
     """The report as a PDF with tags, after PDF/UA-1; arguments and errors as for ``render``.
     Needs the extra ``pdf``.
     """
-    from cloakwork.report.page_tree import pdf_of
-
     page = render(folder, audience, "html", public_key=public_key, ledger=ledger, risk=risk)
     statement = read_statement(read_envelope(_content(folder / STATEMENT_FILE))).predicate
     running = f"{statement.policy.dataset} · release {statement.release}"

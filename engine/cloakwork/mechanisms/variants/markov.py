@@ -20,7 +20,7 @@ from typing import Annotated, ClassVar, Final
 import numpy as np
 from pydantic import BaseModel, Field
 
-from cloakwork.accounting.leaf_events import leaves_of
+from cloakwork.accounting.leaf_events import epsilon_of_normal, leaves_of
 from cloakwork.base.arrays import Floats, Ints, owners_of
 from cloakwork.base.costs import (
     Composed,
@@ -565,8 +565,6 @@ class VariantMarkov(VariantRelease[MarkovParams]):
         """Noise that a unit moves by ``mu`` deviations over all tables, shared out as ``SHARES``
         says, or ``SHARES_OF_FEW``, and thresholds that spend ``delta``.
         """
-        from cloakwork.accounting.leaf_events import epsilon_of_normal
-
         chosen = MarkovOptions.model_validate(options)
         declared = facts.alphabet is not None
         # How much noise there is, is public: the log has no say in what is asked of it.
