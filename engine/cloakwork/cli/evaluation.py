@@ -29,6 +29,7 @@ from cloakwork.cli.options import (
     require_source_first,
     window_option,
 )
+from cloakwork.mechanisms.devices import computed_on
 from cloakwork.report.screen import columns as screen_columns
 
 if TYPE_CHECKING:
@@ -94,7 +95,6 @@ def compare(
     """
     from cloakwork import api
     from cloakwork.authoring.registry import read_profile
-    from cloakwork.mechanisms.devices import computed_on
     from cloakwork.report.comparison import comparison_html, print_comparison
     from cloakwork.report.render import check_file, write_file
 
@@ -242,7 +242,6 @@ def dp(
     from cloakwork.evaluation.dp_audit import audit_steps
     from cloakwork.evaluation.one_mechanism import plan_for
     from cloakwork.evaluation.pairs import audit_mechanism, auditable, canary_log
-    from cloakwork.mechanisms.devices import computed_on
     from cloakwork.mechanisms.registry import catalogue
     from cloakwork.plan.sentences import proof_in_words
     from cloakwork.report.risk import audit_json, audit_lines, canary_lines

@@ -7,6 +7,15 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import BaseModel, Field
 
+from cloakwork.accounting.calibrate import (
+    gaussian_threshold,
+    gaussian_threshold_delta,
+    laplace_scale,
+    partition_threshold,
+    smallest_scale,
+    threshold_delta,
+    truncation_bound,
+)
 from cloakwork.base.costs import (
     Composed,
     Cost,
@@ -207,13 +216,6 @@ def calibrate_threshold(
     """The least noise and the least threshold that cost at most (epsilon, delta) for units of
     ``max_cases`` cases.
     """
-    from cloakwork.accounting.calibrate import (
-        gaussian_threshold,
-        laplace_scale,
-        partition_threshold,
-        truncation_bound,
-    )
-
     # Gaussian noise spends delta itself, so its threshold gets a part; the others' gets all of it.
     if noise == "gaussian":
         scale = _least_sigma(epsilon, delta, max_cases)
@@ -245,7 +247,6 @@ def threshold_part(
 
     The target that these meet by themselves: delta for the threshold and as much for the noise.
     """
-    from cloakwork.accounting.calibrate import gaussian_threshold
     from cloakwork.accounting.leaf_events import epsilon_of_normal
 
     scale = drawn_sigma(max_cases / mu)
@@ -286,8 +287,6 @@ def _least_sigma(
     max_cases: int,
 ) -> float:
     """The least sigma that costs, with a threshold, at most (epsilon, delta)."""
-    from cloakwork.accounting.calibrate import smallest_scale
-
     threshold_cost = EpsilonDelta(epsilon=0.0, delta=delta * _THRESHOLD_SHARE)
 
     def cost_at(sigma: float) -> PrivacyEvent:
@@ -303,8 +302,6 @@ def threshold_event(params: ThresholdParams) -> PrivacyEvent:
     """What counts of the variants present cost that get this noise and are released from ``tau``
     on.
     """
-    from cloakwork.accounting.calibrate import gaussian_threshold_delta, threshold_delta
-
     scale = params.scale
     tau = params.tau
     cases = params.max_cases
