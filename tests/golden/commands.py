@@ -78,7 +78,7 @@ def same_each_time() -> Iterator[Path]:
         for name in ("CLOAKWORK_LEDGER", "CLOAKWORK_SIGNING_KEY", "CLOAKWORK_DEBUG"):
             os.environ.pop(name, None)
         noise = FixedNoise()
-        for place in ("run.run", "run.profile", "evaluation.one_mechanism", "evaluation.dp_audit"):
+        for place in ("run.run", "evaluation.one_mechanism", "evaluation.dp_audit"):
             stack.enter_context(patch(f"cloakwork.{place}.secret", lambda: noise))
         stack.enter_context(patch("secrets.choice", lambda _: next(ids)))
         stack.enter_context(chdir(folder))
