@@ -25,6 +25,7 @@ from cloakwork.evaluation.utility import ATTACKED, MOST_ATTACKED, KeptUtility, T
 from cloakwork.ledger.ledger import BudgetForecast, Ledger
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog, rows_left_out
 from cloakwork.log.formats import given_log, read_log
+from cloakwork.log.formats.source import require_there
 from cloakwork.mechanisms.devices import computed_on
 from cloakwork.mechanisms.profile import Profile
 from cloakwork.plan.budget import require_profile_params, reservation_request
@@ -48,7 +49,14 @@ from cloakwork.report.render import internal_files, render, render_pdf
 from cloakwork.report.risk import read_risk
 from cloakwork.report.texts import FOUND, open_window_line, warning_lines
 from cloakwork.run.prepare import required_attributes
-from cloakwork.run.reading import AttributesLeft, choice_for, read_under, require_device
+from cloakwork.run.reading import (
+    AttributesLeft,
+    choice_for,
+    read_sample,
+    read_under,
+    require_device,
+    rows_or_log,
+)
 from cloakwork.run.run import (
     EntryDetails,
     Release,
@@ -252,7 +260,14 @@ def profile(
         # A profile counts variants and times: no other column is read.
         unit = policy.spec.unit.attribute
         needed = {CASE_ID, ACTIVITY, TIMESTAMP, activity, timestamp, unit}
-        log = read_under(policy, log, columns=columns, keep=needed.__contains__, on_excess="drop")
+        log = read_under(
+            policy,
+            log,
+            columns=columns,
+            keep=needed.__contains__,
+            on_excess="drop",
+            read=rows_or_log,
+        )
     reporter("measuring the profile")
     approved = partial(required_approval, book, policy, digest(policy), columns=columns)
     return measure(policy, log, book, window=window, require=approved)
@@ -306,7 +321,7 @@ def advice_on_log(
     """
     advice = lint_input(policy, log)
     try:
-        found = read_under(policy, log, columns=columns or None)
+        found = read_under(policy, log, columns=columns or None, read=read_sample)
     except LogError:
         if advice:
             return advice  # it says which line of the policy to correct
@@ -383,6 +398,7 @@ def risk(
     membership: int = 0,
     employees: str | None = None,
     threshold: float | None = None,
+    whole: bool = False,
     reporter: Reporter = silent,
 ) -> RiskReport:
     """Attack ``original``, and a release of it: how often does somebody who knows a little about a
@@ -400,7 +416,9 @@ def risk(
     the log; 0: none, else at least 20. ``employees``: the attribute of events that names who
     performed them, to bound what is told of these; by default the one that the policy protects.
     ``threshold``: the largest share of cases that may be found, what finds more is marked; by
-    default ``assume.risk_threshold`` of the policy. Shares lie between 0 and 1, bounds hold at
+    default ``assume.risk_threshold`` of the policy. ``whole``: logs of more than a million events
+    are read into memory, too; else cases of a random sample of them are looked for in that sample,
+    and nothing is linked with a release. Shares lie between 0 and 1, bounds hold at
     95 %. The figures are internal. Nothing is linked with a release without events, and a note says
     so. Raises
     LogError for what is no log, and for an ``original`` or ``control`` without events.
@@ -412,9 +430,10 @@ def risk(
     if policy is not None and not isinstance(policy, Policy):
         source = policy_source(policy, ledger)
         policy = source.policy()
+    read = read_log if whole else read_sample
     named = (("released", released), ("other", other))
     releases = [
-        opened_release(given_log(each, name), policy, columns)
+        opened_release(given_log(each, name), policy, columns, read)
         for name, each in named
         if each is not None
     ]
@@ -422,7 +441,7 @@ def risk(
     under = plan.policy if policy is None and plan is not None else policy
     logs = [given_log(original, "original")]
     logs += [] if control is None else [given_log(control, "control")]
-    first, *others = (opened_under(each, under, columns) for each in logs)
+    first, *others = (opened_under(each, under, columns, read) for each in logs)
     attacked_plan = releases[0].plan if releases and membership else None
     if membership and attacked_plan is None:
         if policy is None:
@@ -477,8 +496,11 @@ def compare(
 
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     listed = [policies] if isinstance(policies, Policy | str | Path) else policies
+    source = None if log is None else given_log(log)
+    if isinstance(source, Path):
+        require_there(source)
     return compare_settings(
-        None if log is None else given_log(log),
+        source,
         [each if isinstance(each, Policy) else load_policy(each, ledger=book) for each in listed],
         PublicFacts(columns, profile, cases, window),
         sweep=sweep,

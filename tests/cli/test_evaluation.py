@@ -428,9 +428,9 @@ def test_errors_of_risk_are_one_line(cloakwork, small, tmp_path):
     missing, empty = tmp_path / "none.xes", tmp_path / "empty"
     empty.mkdir()
     for asked, words in (
-        ([missing], f"{missing}: there is no such file\n"),
+        ([missing], f"{missing}: there is no such file or folder\n"),
         ([small, missing], f"{missing}: there is no such file or folder\n"),
-        ([small, empty], f"{empty}: holds 0 logs where a release has one; "),
+        ([small, empty], f"{empty}: the folder holds no log; "),
         ([small, "--membership", "20"], "risk: an attack on membership makes releases anew"),
     ):
         said = cloakwork("risk", *asked, "--quiet")

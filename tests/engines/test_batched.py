@@ -301,3 +301,34 @@ def test_what_is_held_does_not_grow_with_cases(small: EventLog, tmp_path: Path) 
     ten_times = replace(ten_times, cases=ten_times.cases.with_columns(ids))
     few, many = held_bytes(small, space), held_bytes(ten_times, space)
     assert all(abs(more - less) < 270 for less, more in zip(few, many, strict=True))
+
+
+def test_what_is_made_of_a_batch_is_made_once_and_kept(small: EventLog, tmp_path: Path) -> None:
+    """From one pass to the next, in files that go with the last who may ask; what nobody may write
+    to stays so.
+    """
+    engine = LocalEngine(workspace=Workspace(tmp_path), batch_events=200)
+    log = engine.open(small, lambda log: log, None, SourceFigures()).log
+    assert isinstance(log, BatchedLog) and len(log.files) > 3
+    made: list[int] = []
+
+    def make(place: int, batch: EventLog) -> np.ndarray:
+        made.append(place)
+        found = batch.index_of_case.copy()
+        found.flags.writeable = False
+        return found
+
+    def look(found: np.ndarray) -> list[int]:
+        assert not found.flags.writeable
+        return found.tolist()
+
+    before = len(list(tmp_path.rglob("*.batch")))
+    results = log.results_of(make)
+    first = list(results(look))
+    assert list(results(look)) == first
+    assert sorted(np.concatenate(first).tolist()) == list(range(small.case_count))
+    assert made == list(range(len(log.files)))
+    assert len(list(tmp_path.rglob("*.batch"))) == before + len(log.files)
+    del results
+    gc.collect()
+    assert len(list(tmp_path.rglob("*.batch"))) == before

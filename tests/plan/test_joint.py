@@ -23,6 +23,7 @@ from cloakwork.plan.budget import ledger_terms, profile_params
 from cloakwork.plan.model import Plan, Step
 from cloakwork.plan.planner import make_plan, plan_text, replan
 from cloakwork.plan.sentences import caveat_in_words
+from cloakwork.report.plan_screen import branches
 from cloakwork.run.run import Run
 from cloakwork.testing.contract_logs import log_of
 from conftest import in_long_form
@@ -399,4 +400,7 @@ def test_the_better_form_is_taken_by_public_facts(units: int | None, taken: str)
     (reason,) = (each.reason for each in plan.considered if each.mechanism == other)
     assert f"{name} comes first" in reason
     assert ("tables err less" in reason) == (taken == "histogram")
+    # Why tables are taken stands at their step.
+    shown = str(list(branches(plan, (), (), show_all=False)))
+    assert (f"in place of {other}: tables err less" in shown) == (taken == "histogram")
     assert other in [step.mechanism for step in plan_of(mechanisms={"prefer": [other]}).steps]

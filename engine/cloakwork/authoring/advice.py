@@ -54,6 +54,7 @@ MANY_LOST: Final = 0.5
 def lint_log(policy: Policy, log: EventLog) -> tuple[Advice, ...]:
     """What a careful reader would ask who has seen ``log``; internal, as it comes from the log."""
     return (
+        *named_advice("sampled-log", _sampled(log)),
         *named_advice("rows-left-out", (Advice(("spec",), each) for each in rows_left_out(log))),
         *named_advice("names-read-alike", _alike(policy, log)),
         *named_advice("attribute-not-in-log", _missing(policy, log)),
@@ -63,6 +64,16 @@ def lint_log(policy: Policy, log: EventLog) -> tuple[Advice, ...]:
         *named_advice("glob-releases-attribute", _not_named(policy, log)),
         *named_advice("revealing-attribute", _revealing(policy, log)),
     )
+
+
+def _sampled(log: EventLog) -> Iterator[Advice]:
+    """In a part of the cases activities may be missing, and an employee has fewer of them."""
+    if log.sample:
+        says = (
+            f"of the log a random sample was looked at, {log.sample}: whether it has the "
+            "activities of assume.rules, and how many cases an employee has, was not"
+        )
+        yield Advice(("spec",), says)
 
 
 def _alike(policy: Policy, log: EventLog) -> Iterator[Advice]:
@@ -90,7 +101,7 @@ def _unknown_activities(policy: Policy, log: EventLog) -> Iterator[Advice]:
     """A rule on an activity that the log lacks may leave out every case, or do nothing."""
     rules = policy.spec.assume.rules
     column = policy.attribute_with("control-flow")
-    if rules is None or column not in log.events.columns:
+    if log.sample or rules is None or column not in log.events.columns:
         return
     known = {str(name) for name in values_of(log.events, column).drop_nulls().unique()}
     for name in sorted({*rules.labels()} - known):
@@ -102,7 +113,7 @@ def _busy_employees(policy: Policy, log: EventLog) -> Iterator[Advice]:
     """Nothing enforces in how many cases one employee is at most, and the claim rests on it."""
     unit = policy.spec.unit
     declared = policy.spec.assume.cases_per_employee
-    if unit.level == "case" or declared is None or unit.attribute is None:
+    if log.sample or unit.level == "case" or declared is None or unit.attribute is None:
         return
     events = pl.DataFrame({"case": log.case_of, "who": performers(log, unit.attribute)})
     cases = events.drop_nulls().unique().group_by("who").len()["len"]

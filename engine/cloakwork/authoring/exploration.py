@@ -56,7 +56,8 @@ class Exploration:
         return (
             f"<Exploration of {shown_name(self.source)}: {self.cases:,} cases, {self.events:,} "
             f"events, {self.activities:,} activities, {self.variants:,} activity sequences, "
-            f"{len(self.proposals):,} attributes; internal>"
+            f"{len(self.proposals):,} attributes; internal"
+            f"{self.log.sample and f', of a random sample of {self.log.sample}'}>"
         )
 
     @property
@@ -115,7 +116,9 @@ class Exploration:
             "value; alone: share of the cases with a value that no other case has."
         )
         taken = taken_in_words(self.detected, has_times=has_time(self.log))
-        said = (INTERNAL, f"{taken}.", counts)
+        said = [INTERNAL, f"{taken}.", counts]
+        if self.log.sample:
+            said.append(f"All of it is of a random sample of {self.log.sample}.")
         blocks = (*map(paragraph, said), table(_HEADINGS, rows), legend)
         return shown(f"What the attributes of {self.source} seem to be", *blocks)
 
@@ -142,7 +145,7 @@ def explore(
 
     ``columns``: standard name to the file's own. ``options``: how a file is read, or a log in
     memory was read, as far as it is known; a policy that is suggested says so.
-    Internal: it is computed on the raw log.
+    Internal: it is computed on the raw log; of a large file, on a random sample of its cases.
     """
     given = given_log(log)
     source = given.name if isinstance(given, Path) else "the log"

@@ -34,7 +34,7 @@ from cloakwork.base.globs import is_glob
 from cloakwork.base.naming import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, values_of
 from cloakwork.base.progress import Reporter
 from cloakwork.base.quantities import parse_duration
-from cloakwork.base.text import first_fault, first_names, shown, words_of
+from cloakwork.base.text import first_fault, first_names, shown, tried_on, words_of
 from cloakwork.ledger.account import Balance
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.log.eventlog import EventLog, read_alike, rows_left_out
@@ -57,7 +57,8 @@ def read_unknown(
     said: Mapping[str, str] | None = None,
     options: InputOptions | None = None,
 ) -> tuple[EventLog, DetectedInput]:
-    """The log at ``path``, and how it was read: as its file seems to need it.
+    """The log at ``path``, and how it was read: as its file seems to need it; of a large one a
+    random sample of its cases.
 
     ``columns`` and ``said``: which column holds what, and the other keys of ``spec.input``, where
     the author says it; or both as ``options``. A column of a table with one value on all rows of
@@ -72,13 +73,14 @@ def read_unknown(
         # For looking at the attributes either will do; the author says which it is.
         looked = looked.model_copy(update={"time_format": detected.time_formats[0]})
     try:
-        log = read_log(path, options=looked)
+        log = read_log(path, options=looked, sampled=True)
         if (looked.format or format_of(path)) not in TABLES or not (names := _same_in_cases(log)):
             return log, detected
         columns = {**looked.columns, **{CASE_PREFIX + name: name for name in names}}
         options = detected.options.model_copy(update={"columns": columns})
         looked = looked.model_copy(update={"columns": columns})
-        return read_log(path, options=looked), replace(detected, options=options)
+        log = read_log(path, options=looked, sampled=True)
+        return log, replace(detected, options=options)
     except LogError as error:
         problem = error.problem
         hint = error.problem.hint
@@ -306,7 +308,7 @@ class Suggestion:
     - ``unit``: the attribute of cases that is protected with all of its cases; None for the case.
     - ``detected``: how the log is read, for ``spec.input``, and what its file leaves open about
       that.
-    - ``log``: what was looked at.
+    - ``log``: what was looked at; ``sample``: as of the log.
     - ``values``: which values attributes can have, as answered: the fields of their rules.
     - ``standing``: the budget of the dataset's units, where the ledger holds one.
     - ``instead_of``: the form that was proposed, where another one was taken after reading figures
@@ -329,6 +331,7 @@ class Suggestion:
     circumstances: Circumstances = field(default_factory=Circumstances)
     values: Mapping[str, str] = field(default_factory=dict)
     log: EventLog | None = field(default=None, repr=False, compare=False)
+    sample: str = ""
     standing: Balance | None = None
 
     def known_to(self, ledger: Ledger) -> "Suggestion":
@@ -445,6 +448,8 @@ class Suggestion:
 
 
 def _notes_on(found: Suggestion) -> Iterator[str]:
+    if found.sample:
+        yield tried_on(found.sample)
     if found.log is not None:
         yield from rows_left_out(found.log)
         for name in (CASE_ID, *found.persons):
@@ -580,6 +585,7 @@ def suggest(
         detected=detected,
         shift=proposed_shift(log),
         log=log,
+        sample=log.sample,
     )
 
 

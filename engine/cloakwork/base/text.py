@@ -29,6 +29,14 @@ def shown(name: str) -> str:
     return plain if len(plain) <= 60 else plain[:57] + "..."
 
 
+def tried_on(sample: str) -> str:
+    """What figures of a release of a sample alone (``EventLog.sample``) say of a release of all."""
+    return (
+        f"measured on a random sample of {sample} by itself: in a release of all, noise on counts "
+        "weighs less, and each case has more others to hide among"
+    )
+
+
 def folded(name: str) -> str:
     """A name as it is compared: without case, width, or space around it (NFKC, case-folded).
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from cloakwork.base.errors import CloakworkError, LogError
+from cloakwork.base.errors import CloakworkError
 from cloakwork.base.quantities import LEAST_DELTA, LEAST_EPSILON, MOST_EPSILON
 from cloakwork.cli.options import (
     PATH,
@@ -24,11 +24,11 @@ from cloakwork.cli.options import (
     print_lines,
     progress_of,
     quiet_option,
-    require_log,
     require_order,
     require_source_first,
     window_option,
 )
+from cloakwork.log.formats.source import require_there
 from cloakwork.mechanisms.devices import computed_on
 from cloakwork.report.screen import columns as screen_columns
 
@@ -103,7 +103,7 @@ def compare(
     book = open_ledger(ledger)
     read = [api.load_policy(each, ledger=book) for each in policies]
     paid_for = None if profile is None else read_profile(profile)
-    require_log(log)
+    require_there(log)
     # A page that cannot be written is told before minutes are spent.
     if html is not None:
         check_file(html)
@@ -158,26 +158,27 @@ def utility(
     was made from: how much is left.
 
     The figures of the internal report, without a plan; times and attributes as distributions.
-    SOURCE is read as the policy of RELEASE says; --column goes before it. They read the raw log:
-    never publish them, and choose no release by them.
+    SOURCE is read as the policy of RELEASE says; --column goes before it. Of more than a million
+    events times and attributes are those of a random sample, and a note says so. They read the raw
+    log: never publish them, and choose no release by them.
     """
     from cloakwork.evaluation.utility import measured
     from cloakwork.publishing.opened import opened_log, opened_under
     from cloakwork.report.comparison import utility_lines
+    from cloakwork.run.reading import read_in_batches
 
     require_source_first(source, release)
-    require_log(source)
+    require_there(source)
     # A release that is not there is told before the source is read.
-    if not release.exists():
-        raise LogError(release, "there is no such file or folder")
+    require_there(release)
     mapping = column_mapping(columns, source)
     with progress_of(quiet=quiet) as reporter:
         reporter("reading both logs")
-        after = opened_log(release)
+        after = opened_log(release, read=read_in_batches)
         if after.plan is None:
-            before = opened_log(source, mapping)
+            before = opened_log(source, mapping, read=read_in_batches)
         else:
-            before = opened_under(source, after.plan.policy, mapping)
+            before = opened_under(source, after.plan.policy, mapping, read_in_batches)
         reporter("comparing them")
         found = measured(before.log, after.log, seconds=mining_seconds)
     if as_json:
@@ -308,7 +309,7 @@ def _log_and_plan(
     made = None if policy is None else policy_source(policy).plan()
     if log is None:
         return None, made
-    require_log(log)
+    require_there(log)
     reporter(f"reading {log}")
     under = None if made is None else made.policy
     return opened_under(log, under, column_mapping(columns, log)).log, made
@@ -454,6 +455,11 @@ def _options(pairs: tuple[str, ...]) -> dict[str, Any]:
     "default assume.risk_threshold of the policy.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
+@click.option(
+    "--whole",
+    is_flag=True,
+    help="Read logs of more than a million events into memory, too, and link them.",
+)
 @click.option("--html", type=PATH, help="Write all attacks, with drawings, to this file.")
 @click.option("--all", "show_all", is_flag=True, help="Show every attack.")
 @quiet_option
@@ -471,6 +477,7 @@ def risk(
     employees: str | None,
     threshold: float | None,
     seed: int,
+    whole: bool,
     html: Path | None,
     show_all: bool,
     quiet: bool,
@@ -481,14 +488,15 @@ def risk(
 
     How often is a case found, or more learned about it, by somebody who knows some of its events,
     when it started, or some attributes? Before and after, with bounds at 95 %. ORIGINAL is read as
-    the policy of RELEASE says, or --policy; --column goes before it. The figures read the raw log:
-    never publish them.
+    the policy of RELEASE says, or --policy; --column goes before it. Of more than a million events
+    a random sample of the cases is attacked by itself, and not linked with RELEASE; notes say so.
+    The figures read the raw log: never publish them.
     """
     # Options that need another one are refused before anything is read.
     if other is not None and release is None:
         raise click.UsageError("--other names a second release: name the first, RELEASE, too")
     require_source_first(original, release)
-    require_log(original)
+    require_there(original)
     mapping = column_mapping(columns, original)
     from cloakwork.api import risk as assess
     from cloakwork.report.render import check_file, write_file
@@ -511,6 +519,7 @@ def risk(
             membership=membership or 0,
             employees=employees,
             threshold=threshold,
+            whole=whole,
             reporter=reporter,
         )
     if html is not None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from cloakwork.base.errors import LogError, OutputError
+from cloakwork.base.errors import OutputError
 from cloakwork.base.progress import Reporter, silent
 from cloakwork.log.formats.options import ROLES, ROW_NUMBER, standard_name
 from cloakwork.log.formats.source import SUFFIXES
@@ -166,21 +166,13 @@ def names_policy(text: str) -> bool:
 
 def require_source_first(source: Path, release: Path | None) -> None:
     """Raise UsageError where a release's folder stands for the log that it was made from."""
-    if (source / "statement.json").exists() and release is not None and release.is_file():
+    if release is None or not (source / "statement.json").exists():
+        return
+    if release.exists() and not (release / "statement.json").exists():
         command = click.get_current_context().command_path
         raise click.UsageError(
             f"{source} is a release, and the log comes first, then the release: {command} LOG DIR"
         )
-
-
-def require_log(log: Path, *, folders: bool = False) -> None:
-    """Raise LogError unless ``log`` is a file or, with ``folders``, a folder; it is not opened."""
-    if log.is_dir():
-        if folders:
-            return
-        raise LogError(log, "is a folder; name the log file in it")
-    if not log.is_file():
-        raise LogError(log, "there is no such file")
 
 
 def write_new(out: Path, text: str, *, force: bool = False) -> None:

@@ -26,11 +26,11 @@ from cloakwork.cli.options import (
     progress,
     progress_of,
     quiet_option,
-    require_log,
     require_order,
     window_option,
     write_new,
 )
+from cloakwork.log.formats.source import require_there
 from cloakwork.report.screen import columns as screen_columns
 from cloakwork.report.screen import print_sections
 
@@ -90,7 +90,7 @@ def plan(
     source = policy_source(policy, ledger)
     measured = None if profile is None else read_profile(profile)
     made = source.plan(profile=measured, window=window)
-    require_log(log, folders=True)
+    require_there(log)
     book = open_ledger(ledger, tell_missing=not quiet)
     outlook = api.budget(made, ledger=book)
     if not quiet:
@@ -173,7 +173,7 @@ def profile(
 
     require_order([policy], log)
     read = policy_source(policy, ledger).policy()
-    require_log(log)
+    require_there(log)
     # Everything that can refuse does so before the profile is paid for.
     require_new(out)
     # From here on the profile is paid for, whatever becomes of it.
@@ -283,7 +283,7 @@ def apply(
     plan = policy_source(policy_or_plan, ledger).plan(window=window)
     # Spark reads addresses and tables that no file of this machine is.
     if engine != "spark":
-        require_log(Path(log), folders=True)
+        require_there(Path(log))
     book = open_ledger(ledger)
     with noting_remains(book, out), progress_of(plan, quiet=quiet) as reporter:
         published = api.release(

@@ -22,11 +22,11 @@ from cloakwork.cli.options import (
     print_json,
     print_names,
     print_questions,
-    require_log,
     require_order,
     write_new,
 )
 from cloakwork.cli.policy_init import init, suggest
+from cloakwork.log.formats.source import require_there
 from cloakwork.report.screen import printable
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def lint(
     # Three kinds of advice: on the policy by itself, beside a log, beside a ledger.
     advice = advice_on(read)
     if log is not None:
-        require_log(log)
+        require_there(log)
         advice += api.advice_on_log(read, log, columns=column_mapping(columns, log))
     elif columns:
         raise click.UsageError("--column is about a log; name one")

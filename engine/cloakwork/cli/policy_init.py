@@ -26,9 +26,9 @@ from cloakwork.cli.options import (
     print_questions,
     progress_of,
     quiet_option,
-    require_log,
     write_new,
 )
+from cloakwork.log.formats.source import require_there
 from cloakwork.report.screen import block, columns, printable
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ def suggest(
     from cloakwork.evaluation.compare import budget_fault, rehearsed
     from cloakwork.plan.policies import parse_policy
 
-    require_log(log)
+    require_there(log)
     # What would be refused in the end is refused before minutes are spent.
     if out.exists() and not force:
         raise click.UsageError(f"{out} exists; --force overwrites it")
@@ -424,6 +424,7 @@ def _as_document(found: "Suggestion", out: Path) -> dict[str, Any]:
         "open_input": list(found.detected.questions),
         "persons": list(found.persons),
         "unnamed": list(found.unnamed),
+        "sample": found.sample or None,
         "attributes": [
             {
                 "name": each.name,

@@ -22,8 +22,8 @@ from cloakwork.cli.options import (
     print_lines,
     progress_of,
     quiet_option,
-    require_log,
 )
+from cloakwork.log.formats.source import require_there
 
 if TYPE_CHECKING:
     from cloakwork.report.model import Audience, Format
@@ -256,7 +256,7 @@ def convert(
     """
     from cloakwork.publishing.publish import convert as convert_log
 
-    require_log(log)
+    require_there(log)
     if output is None:
         output = next((end for end in ("xes.gz", "csv.gz") if out.name.endswith(end)), "parquet")
         if output == "parquet" and out.suffix not in ("", ".parquet"):

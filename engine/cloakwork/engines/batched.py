@@ -2,6 +2,7 @@
 what it shares with ``spark``.
 """
 
+import pickle
 import secrets
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -10,7 +11,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import polars as pl
@@ -49,7 +50,7 @@ from cloakwork.engines.batches import (
 )
 from cloakwork.engines.executors import Executor, InThisProcess
 from cloakwork.engines.partition import partition
-from cloakwork.engines.workspace import Workspace, new_paths
+from cloakwork.engines.workspace import Workspace, new_paths, writing_to
 from cloakwork.log.eventlog import CASE_ID, Aggregate, EventLog, LogHandle, merged
 from cloakwork.log.formats.row_source import RowSource
 from cloakwork.mechanisms.steps import (
@@ -123,6 +124,35 @@ class BatchedLog:
         places = len(self.files)
         found = self.executor.run(lambda place: task(place, read(place)), places)
         yield from counted(found, places, doing)
+
+    def results_of(self, make: Callable[[int, EventLog], T]) -> Callable[..., Iterator[Any]]:
+        """As ``results``, of tasks on what ``make`` makes of each batch: that is made once, and
+        kept in a file from one pass to the next.
+        """
+        read = self._reader()
+        path = new_paths(self.workspace)
+        paths = [path() for _ in self.files]
+        owned = SharedFiles(paths)
+
+        def made(place: int) -> T:
+            file = paths[place]
+            if file.exists():
+                found: T = pickle.loads(file.read_bytes())  # noqa: S301 - written below
+                return found
+            found = make(place, read(place))
+            # A task may run twice at a time: what is there is whole, and the same.
+            with writing_to(file):
+                own = path()
+                own.write_bytes(pickle.dumps(found, 5))
+                own.replace(file)
+            return found
+
+        def results(task: Callable[[T], Any]) -> Iterator[Any]:
+            assert owned  # noqa: S101 - holds the files for as long as somebody may ask
+            found = self.executor.run(lambda place: task(made(place)), len(paths))
+            yield from counted(found, len(paths), "batch")
+
+        return results
 
     def with_columns_of(self, change: Change) -> "BatchedLog":
         """See ``LogHandle``."""

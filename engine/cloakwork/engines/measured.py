@@ -17,6 +17,7 @@ from cloakwork.base.facts import RangeType
 from cloakwork.base.frozen import frozen
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.base.naming import CASE_PREFIX, TIME_TYPE, TIMESTAMP, nulls
+from cloakwork.engines.batched import BatchedLog
 from cloakwork.engines.batches import collected, in_order
 from cloakwork.kernel import Measured, MeasuredBatches, Owners
 from cloakwork.kernel.cases import Cases, Column, Columns
@@ -51,6 +52,9 @@ def measured_log(log: LogHandle, rows: CaseRows, noise: Noise) -> Measured | Mea
 
     def results(task: Callable[[Measured], T]) -> Iterator[T]:
         return log.results(lambda *each: task(measured(*each)))
+
+    if isinstance(log, BatchedLog):
+        results = log.results_of(measured)
 
     def whole() -> Measured:
         return measured_cases(collected(log), rows, reproducible(order))

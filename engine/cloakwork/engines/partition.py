@@ -15,20 +15,20 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from cloakwork.base.arrays import Ints, offsets_of
+from cloakwork.base.arrays import Ints, Words, offsets_of
 from cloakwork.base.frozen import frozen
-from cloakwork.base.naming import values_of
 from cloakwork.base.progress import Pace, say
 from cloakwork.engines.workspace import writing_to
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats.row_source import (
-    PLACE,
     ROW,
     Assembler,
     RawChunk,
     ReadAgain,
     RowSource,
+    case_hashes,
     columns_of,
+    hashes_of_rows,
     joined_findings,
     joined_rows,
     text_bytes,
@@ -228,14 +228,10 @@ class _Writer:
     def take(self, chunk: RawChunk) -> None:
         """The next rows of the log."""
         self.case_id = chunk.case_id or self.case_id
-        if chunk.cases is None:
-            of_row = self._part_of(_keys(chunk.rows, chunk.case_id))
-        else:
-            of_case = self._part_of(_keys(chunk.cases, chunk.case_id))
+        if chunk.cases is not None:
+            of_case = self._part_of(case_hashes(chunk.cases, chunk.case_id, self._seed))
             self._cases += _grouped(chunk.cases, of_case, len(self._files))
-            places = chunk.cases[PLACE].to_numpy()
-            # A row goes where its case goes.
-            of_row = of_case[np.searchsorted(places, chunk.rows[PLACE].to_numpy())]
+        of_row = self._part_of(hashes_of_rows(chunk, self._seed))
         self._rows += _grouped(chunk.rows, of_row, len(self._files))
         for table in (chunk.rows, chunk.cases):
             if table is not None:
@@ -250,8 +246,7 @@ class _Writer:
         self._flush()
         return tuple(self._files)
 
-    def _part_of(self, keys: pl.Series) -> Ints:
-        hashes = keys.hash(self._seed).to_numpy()
+    def _part_of(self, hashes: Words) -> Ints:
         return (hashes % np.uint64(len(self._files))).astype(np.int64)
 
     def _flush(self) -> None:
@@ -297,17 +292,6 @@ def _of_part(grouped: Sequence[_Grouped], place: int) -> pl.DataFrame:
     ]
     held = [piece for piece in pieces if piece.height]
     return joined_rows(held) if held else pl.DataFrame()
-
-
-def _keys(table: pl.DataFrame, case_id: str | None) -> pl.Series:
-    """The ids of cases; where one has none, its place: it is a case of its own."""
-    if case_id is None or case_id not in table.columns:
-        return table[PLACE].cast(pl.String)
-    keys = values_of(table, case_id)
-    if not keys.null_count():
-        return keys
-    places = pl.DataFrame({"key": keys, PLACE: table[PLACE]})
-    return places.select(pl.coalesce("key", pl.col(PLACE).cast(pl.String))).to_series()
 
 
 def _append(file: io.BufferedWriter, table: pl.DataFrame) -> int:

@@ -40,6 +40,7 @@ from cloakwork.base.lineage import METADATA, TIMESTAMPS
 from cloakwork.base.naming import values_of
 from cloakwork.base.progress import Reporter
 from cloakwork.base.quantities import Frozen, format_duration
+from cloakwork.base.text import tried_on
 from cloakwork.engines.memory import in_memory
 from cloakwork.evaluation.control_flow import histogram, relative_log_similarity
 from cloakwork.evaluation.knowledge import shares_found
@@ -59,7 +60,7 @@ from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
 from cloakwork.policy.load import digest
 from cloakwork.policy.model import Policy, describe_version
-from cloakwork.run.reading import read_under
+from cloakwork.run.reading import read_sample, read_under
 from cloakwork.run.run import Run
 from cloakwork.run.search_cache import SearchCache
 
@@ -212,9 +213,6 @@ def compare_settings(
             f"compare: the policies are about the datasets '{dataset}' and '{others[0]}'; "
             "one log is of one dataset"
         )
-    if isinstance(log, Path) and not log.is_file():
-        is_folder = log.is_dir()
-        raise LogError(log, "is a folder" if is_folder else "there is no such file")
     # Sweeps change what is guaranteed, never which kinds of guarantees there are.
     kind = "stand-in" if log is None else source_kind(policies)
     facts = None if kind == "log" else stand_in_facts(policies, known.profile, known.cases)
@@ -233,6 +231,8 @@ def compare_settings(
         reporter(f"setting {place} of {len(settings)}")
         rows.append(trial.row(setting))
     notice = [NO_LOG] if log is None else list(_NOTICES[kind])
+    if trial.log is not None and trial.log.sample:
+        notice.append(f"All figures are {tried_on(trial.log.sample)}.")
     assumed = [] if facts is None else list(facts.assumed)
     if known.window is not None and kind != "log":
         notice.append(
@@ -296,7 +296,10 @@ def _opened(
         raise CloakworkError("compare: the policies read the log in several ways (spec.input)")
     if isinstance(log, Path):
         reporter(f"reading {log}")
-    return read_under(policies[0], log, columns=columns, on_excess="drop")
+    found: EventLog = read_under(
+        policies[0], log, columns=columns, on_excess="drop", read=read_sample
+    )
+    return found
 
 
 def stand_in_logs(facts: StandInFacts) -> list[EventLog]:

@@ -101,13 +101,16 @@ def attack_logs(
     of random halves, for an attack on who is in the log; None: none. ``employees``: the attribute
     of events that names who performed them, to bound what is told of these.
 
-    Nothing is linked with a release without events, and a note says so. Raises LogError for an
-    ``original`` or ``control`` without events.
+    Nothing is linked with a release without events, nor where a log is a sample, and a note says
+    so. Raises LogError for an ``original`` or ``control`` without events.
     """
     # Without events in these there is no attack; an empty release only gets a note.
     for each in (original, *([] if control is None else [control])):
         if each.log.events.height == 0:
             raise LogError(each.name, "has no events, so there is nothing to attack")
+    notes = [*_of_samples(original, releases, control, employees)]
+    if any(each.log.sample for each in (original, *releases)):
+        releases, employees = (), None
     of_employees = None
     if employees is not None:
         released = releases[0].log if releases else None
@@ -140,6 +143,7 @@ def attack_logs(
         seed=seed,
         reporter=reporter,
         notes=[
+            *notes,
             *([of_employees.in_words()] if of_employees else []),
             *(f"nothing can be linked with {name}, as it holds no events" for name in empty),
         ],
@@ -165,6 +169,33 @@ def attack_logs(
         employees=of_employees,
         notes=tuple(attacked.notes),
     )
+
+
+def _of_samples(
+    original: OpenedLog,
+    releases: Sequence[OpenedLog],
+    control: OpenedLog | None,
+    employees: str | None,
+) -> Iterator[str]:
+    """What is not measured, or otherwise, where logs are samples: whom somebody finds among a part
+    of the cases says little of all.
+    """
+    for each in (original, *([] if control is None else [control])):
+        if each.log.sample:
+            yield (
+                f"of {each.name} a random sample stands for the log, {each.log.sample}, and who "
+                "looks for a case searches these alone: among all cases fewer are found, and what "
+                "is inferred may be more or less"
+            )
+    large = [each.name for each in (original, *releases) if each.log.sample]
+    if not large:
+        return
+    whole = "--whole reads large logs as a whole"
+    if releases:
+        names = " and ".join(dict.fromkeys(each.name for each in releases))
+        yield f"nothing is linked with {names}, as {large[0]} is too large for it; {whole}"
+    if employees is not None:
+        yield f"employees are not bounded, which takes all cases; {whole}"
 
 
 def linking_releases(attacked: AttackedLogs) -> Iterator[Attack]:

@@ -610,8 +610,8 @@ def _findable(logs: ComparedLogs) -> Mapping[str, Any]:
     # A sample of the cases would be found more easily than all of them.
     if source.events.height > MOST_ATTACKED or not all(side.is_whole for side in sides):
         raise ValueError(
-            f"not measured, as the log has more than {MOST_ATTACKED:,} events; 'cloakwork risk' "
-            "takes longer, and tells"
+            f"not measured, as the log has more than {MOST_ATTACKED:,} events; 'cloakwork risk "
+            "--whole' takes longer, and tells"
         )
     return {"findable": findable(source, released, plan, targets=ATTACKED)}
 

@@ -318,6 +318,7 @@ class EventLog:
     - ``source``: what the source said that the columns no longer say; for ``text_of``.
     - ``case_index``: int64, shape (cases,); where each case of a batch stands in the whole log.
       None: this is no batch, and a case stands where its row is.
+    - ``sample``: of a random sample of the cases of a larger log, how many of how many, in words.
     """
 
     events: pl.DataFrame
@@ -327,6 +328,7 @@ class EventLog:
     inserted: Bools | None = None
     source: SourceSpelling = NO_SPELLING
     case_index: Ints | None = None
+    sample: str = ""
 
     def __post_init__(self) -> None:
         if self.inserted is not None and len(self.inserted) != self.events.height:

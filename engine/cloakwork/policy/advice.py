@@ -44,6 +44,7 @@ class AdviceRule:
 
 LOG_RULES: Final[dict[str, AdviceRule]] = {
     "input-of-log": AdviceRule("warning", "The log seems to be written otherwise than stated."),
+    "sampled-log": AdviceRule("note", "Of a large log a random sample was looked at."),
     "attribute-not-in-log": AdviceRule("warning", "The log lacks an attribute that is named."),
     "activity-not-in-log": AdviceRule("warning", "The log lacks an activity that rules name."),
     "employees-in-more-cases": AdviceRule(

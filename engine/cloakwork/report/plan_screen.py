@@ -398,7 +398,7 @@ def branches(
     yield "Guarantees", guarantees or [["none"]]
     exposed = [[f"{item.column}: {item.reason}"] for item in plan.exposed]
     yield "Released without protection", exposed or [["nothing"]]
-    yield "Steps", [_step_branch(step, show_all=show_all) for step in plan.steps]
+    yield "Steps", [_step_branch(step, plan, show_all=show_all) for step in plan.steps]
     yield (
         "Attributes",
         [
@@ -443,8 +443,15 @@ def _everything(plan: Plan, previewed: "Sequence[StepRecord]") -> Iterator[Branc
         )
 
 
-def _step_branch(step: Step, *, show_all: bool) -> list[str]:
+def _step_branch(step: Step, plan: Plan, *, show_all: bool) -> list[str]:
     lines = [f"{step.mechanism}: {step.why}"]
+    # Where another one yields to it, by what is declared, such as how many cases there are.
+    chosen = f"{step.mechanism} comes first, for "
+    lines += [
+        f"in place of {item.mechanism}: {item.reason.removeprefix(chosen)}"
+        for item in plan.considered
+        if item.reason.startswith(chosen)
+    ]
     if step.proof == "kernel":
         lines.append(enforced_sentence())
     if step.predicted:

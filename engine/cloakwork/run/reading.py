@@ -4,10 +4,10 @@ the engine and of the machine, told before anything is charged.
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Final, Protocol
-from zipfile import is_zipfile
 
 from cloakwork.base.errors import CloakworkError, Infeasible, LogError
 from cloakwork.base.facts import Facts
@@ -19,8 +19,8 @@ from cloakwork.engines.memory import MemoryEngine
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog, LogHandle
 from cloakwork.log.formats.options import InputOptions
 from cloakwork.log.formats.reading import given_log, log_of_table, open_rows, read_log
-from cloakwork.log.formats.row_source import ReadRequest, RowSource
-from cloakwork.log.formats.source import format_by_suffix
+from cloakwork.log.formats.row_source import WHOLE, ReadRequest, RowSource
+from cloakwork.log.formats.source import files_of
 from cloakwork.log.limits import OnExcess
 from cloakwork.log.pandas_tables import table_of
 from cloakwork.mechanisms.base import Device, Mechanism
@@ -29,6 +29,7 @@ from cloakwork.mechanisms.registry import catalogue
 from cloakwork.mechanisms.registry import catalogue as all_mechanisms
 from cloakwork.plan.model import Catalogue, Plan
 from cloakwork.policy.model import Policy
+from cloakwork.run.prepare import SourceFigures
 
 
 def read_under(
@@ -38,9 +39,11 @@ def read_under(
     columns: Mapping[str, str] | None = None,
     keep: Callable[[str], bool] | None = None,
     on_excess: OnExcess = "refuse",
-) -> EventLog:
+    read: Callable[..., Any] = read_log,
+) -> Any:
     """``log``, read as ``spec.input`` and the roles of ``policy`` say; ``columns`` go before its
-    own. Arguments and errors as of ``read_log``; an EventLog is returned as it is.
+    own. Arguments and errors as of ``read_log``; an EventLog is returned as it is. ``read``: what
+    reads a file, such as ``read_sample``.
     """
     source = given_log(log)
     if isinstance(source, EventLog):
@@ -48,7 +51,7 @@ def read_under(
     if not isinstance(source, Path):
         return log_in_memory(policy, source, columns)
     request = request_under(policy, columns=columns, keep=keep, on_excess=on_excess)
-    return read_log(source, request=request)
+    return read(source, request=request)
 
 
 def request_under(
@@ -75,12 +78,24 @@ def request_under(
     )
 
 
-def is_log_file(source: object) -> bool:
-    """Whether a policy may say how this file is read; a log and a release stand for themselves."""
-    if not isinstance(source, str | Path):
-        return False
-    path = Path(source)
-    return path.is_file() and (format_by_suffix(path) is not None or not is_zipfile(path))
+read_sample: Final = partial(read_log, sampled=True)
+"""Reads a log, and of a large one a random sample of its cases."""
+
+
+def rows_or_log(source: Path, most: int | None = None, **asked: Any) -> RowSource | EventLog:
+    """As ``read_log``; of more than ``most`` events (by default ``IN_MEMORY``) rows to be read."""
+    rows = open_rows(source, **asked)
+    # Opened, and not yet read: about how many events there are says which engine suits.
+    is_large = _expected_events(rows, source) > (IN_MEMORY if most is None else most)
+    return rows if is_large else read_log(source, **asked)
+
+
+def read_in_batches(source: Path, **asked: Any) -> LogHandle:
+    """As ``read_log``, a log of more than ``WHOLE`` events in batches on disk."""
+    found = rows_or_log(source, WHOLE, **asked)
+    if isinstance(found, EventLog):
+        return found
+    return local_engine().open(found, lambda log: log, None, SourceFigures()).log
 
 
 def log_in_memory(policy: Policy, table: object, columns: Mapping[str, str] | None) -> EventLog:
@@ -129,9 +144,12 @@ def _require_one_value_a_case(
 
 @frozen
 class OpenedLog:
-    """A log, what to call it, and what came with it, if it is a release: its plan, and its id."""
+    """A log, what to call it, and what came with it, if it is a release: its plan, and its id.
 
-    log: EventLog
+    ``log``: an ``EventLog``, or what another way of reading gives.
+    """
+
+    log: Any
     name: str
     plan: Plan | None = None
     release: str | None = None
@@ -277,8 +295,7 @@ def registered_engine(name: str) -> RegisteredEngine:
 def _expected_events(rows: RowSource, path: Path) -> int:
     """About how many events a log has; 0 for a file that is small whatever it holds."""
     found = rows.expected_rows()
-    files = path.iterdir() if path.is_dir() else (path,)
-    if found or sum(file.stat().st_size for file in files) < SMALL_FILE:
+    if found or sum(file.stat().st_size for file in files_of(path)) < SMALL_FILE:
         return found
     # What a text holds is known from its beginning; reading starts anew afterwards.
     chunks = rows.chunks()

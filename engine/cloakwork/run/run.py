@@ -66,7 +66,7 @@ from cloakwork.run.prepare import (
     under_standard_names,
     with_one_unit_a_case,
 )
-from cloakwork.run.reading import require_fitting
+from cloakwork.run.reading import local_engine, require_fitting
 from cloakwork.run.search_cache import SearchCache
 from cloakwork.run.steps import GrantedStep
 
@@ -612,9 +612,12 @@ def _verdict(
     return Verdict(claim, holds=True, observed=found.seen)
 
 
+_IN_MEMORY: Final = MemoryEngine()
+
+
 def measure(
     policy: Policy,
-    log: EventLog,
+    log: object,
     ledger: Ledger,
     *,
     noise: Noise | None = None,
@@ -622,7 +625,8 @@ def measure(
     require: Require | None = None,
 ) -> Profile:
     """The DP profile of ``log`` that ``policy`` buys; its share is charged to ``ledger`` before the
-    log is looked at. ``window``: of a growing log, the one whose cases are measured.
+    log is looked at. ``log``: an event log, or rows that are worked on in batches. ``window``: of a
+    growing log, the one whose cases are measured.
     ``require``: as for ``execute``.
 
     Raises PlanImpossible where the policy buys none, or its delta is too large, BudgetExceeded and
@@ -632,16 +636,16 @@ def measure(
     params = require_profile_params(policy)
     # The same preparation as of a release, as far as the profile looks.
     facts = facts_in_window(policy, policy.facts(), window)
-    needs = {CASE_ID, facts.unit.attribute}.__contains__
-    log = in_window(with_one_unit_a_case(log, facts.unit), policy, facts)
-    prepared = in_time_order(
-        log,
-        under_standard_names(log, policy, needs),
-        policy,
-        needs,
-        facts.unit,
-    )
-    engine = MemoryEngine()
+    unit = facts.unit
+    needs = {CASE_ID, unit.attribute}.__contains__
+
+    def prepare(batch: EventLog) -> EventLog:
+        batch = in_window(with_one_unit_a_case(batch, unit), policy, facts)
+        events = under_standard_names(batch, policy, needs)
+        return in_time_order(batch, events, policy, needs, unit)
+
+    engine = _IN_MEMORY if isinstance(log, EventLog) else local_engine()
+    prepared = engine.open(log, prepare, unit.attribute, SourceFigures()).log
     request = ReservationRequest(
         dataset=policy.metadata.dataset,
         policy=policy.metadata.name,
@@ -670,7 +674,7 @@ def measure(
             Decision(pl.DataFrame()),
             noise.stream(),
         )
-        figures = figures_of(params, engine.rewrite(own, cut), noise)
+        figures = figures_of(params, engine.rewrite(own, cut), noise, engine)
     reservation.commit()
     return Profile(
         engine=version_of("cloakwork"),
@@ -685,13 +689,14 @@ def measure(
 
 def figures_of(
     params: ProfileParams,
-    log: EventLog,
+    log: LogHandle,
     noise: Noise,
+    engine: Engine = _IN_MEMORY,
 ) -> ProfileFigures:
     """The noisy figures of ``log``, which has been bounded, by a kernel that answers what the
     parameters charge for.
     """
-    measured = measured_of(MemoryEngine().summarise(log, VariantCounts()), noise)
+    measured = measured_of(engine.summarise(log, VariantCounts()), noise)
     kernel = Kernel(
         measured,
         Books.of(params.event()),

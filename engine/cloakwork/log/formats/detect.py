@@ -19,7 +19,7 @@ from cloakwork.log.formats.csv import read_header, read_table
 from cloakwork.log.formats.csv_records import SEPARATORS, CsvBlocks
 from cloakwork.log.formats.guess_columns import OpenAnswer, guess_columns
 from cloakwork.log.formats.options import TIMESTAMP, InputOptions
-from cloakwork.log.formats.source import LogStream, format_of, likely_encoding
+from cloakwork.log.formats.source import LogStream, files_of, format_of, likely_encoding
 from cloakwork.log.formats.written_times import candidate_formats
 from cloakwork.log.limits import Limits, current_limits
 from cloakwork.log.times import parse_times
@@ -62,7 +62,7 @@ def detect_input(path: str | Path, stated: InputOptions = NOTHING_STATED) -> Inp
 def examine_input(path: str | Path, stated: InputOptions = NOTHING_STATED) -> DetectedInput:
     """As ``detect_input``, with what the file leaves open."""
     try:
-        return _examined(Path(path), stated)
+        return _examined(files_of(path)[0], stated)
     except UnsaidInput as unsaid:
         answer = OpenAnswer(unsaid.option, unsaid.problem.message, unsaid.choices)
         return DetectedInput(stated, unanswered=(answer,))
@@ -88,7 +88,7 @@ def _examined(file: Path, stated: InputOptions) -> DetectedInput:
             try:
                 with any_zone():
                     places = range(len(pl.read_parquet_schema(file)))
-                    height = pl.scan_parquet(file).select(pl.len()).collect().item()
+                    height = pl.scan_parquet(file, glob=False).select(pl.len()).collect().item()
                 first_rows = parquet_rows(file, places, min(height, _FIRST_ROWS), _FIRST_ROWS)
                 table = next(first_rows, pl.DataFrame())
             except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError):

@@ -69,7 +69,7 @@ class ParquetSource:
                 schemas.append(dict(pl.read_parquet_schema(path)))
                 # Before any row is read: a forged schema may name millions of columns.
                 refuse_columns(path, "the file", len(schemas[-1]), request.bounds)
-                height = pl.scan_parquet(path).select(pl.len()).collect().item()
+                height = pl.scan_parquet(path, glob=False).select(pl.len()).collect().item()
             self._heights.append(height)
         self._names = column_names(self._files[0], list(schemas[0]), request)
         self._types = _common_types(self._files, schemas, self._names.columns)

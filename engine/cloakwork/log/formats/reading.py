@@ -49,6 +49,7 @@ class Asked(TypedDict, total=False):
     timeless: bool
     limits: Limits | None
     on_excess: OnExcess
+    sampled: bool
 
 
 def read_log(path: object, *, request: ReadRequest = _ANYTHING, **asked: Unpack[Asked]) -> EventLog:
@@ -57,14 +58,16 @@ def read_log(path: object, *, request: ReadRequest = _ANYTHING, **asked: Unpack[
 
     ``asked``: fields of a ``ReadRequest``, in place of those of ``request``: ``options``,
     ``columns``, ``keep``, ``text``, ``limits`` and more; of a table only ``columns`` count, and
-    those of ``options``. A folder is one log, whose files are of one format and one set of columns;
-    their rows count in the order of their names. Raises ``LogError`` when the file is not a log, is
-    written otherwise than ``options`` say, or is over a limit.
+    those of ``options``. A folder, or a pattern such as ``2024-*.csv``, is one log, whose files are
+    of one format and one set of columns; their rows count in the order of their names. Raises
+    ``LogError`` when the file is not a log, is written otherwise than ``options`` say, or is over a
+    limit.
     """
     source = given_log(path)
     if isinstance(source, Path):
-        return collected(open_rows(source, request=request, **asked))
-    if unused := asked.keys() - {"columns", "options"}:
+        complete = replace(request, **asked)
+        return collected(open_rows(source, request=complete), sampled=complete.sampled)
+    if unused := asked.keys() - {"columns", "options", "sampled"}:
         raise LogError("log", f"is in memory already, where {min(unused)} does not count")
     if isinstance(source, EventLog):
         return source
@@ -122,8 +125,8 @@ def open_rows(
     **asked: Unpack[Asked],
 ) -> RowSource:
     """The rows of a log, to be read in one pass and little memory: of a file, of the files of a
-    folder by their names, or of these files in this order. Arguments and errors as of ``read_log``.
-    Workbooks and object-centric logs come as one chunk.
+    folder or pattern by their names, or of these files in this order. Arguments and errors as of
+    ``read_log``. Workbooks and object-centric logs come as one chunk.
     """
     files = files_of(source)
     first = Path(source) if isinstance(source, str | Path) else files[0]

@@ -2,6 +2,7 @@
 makes logs of them. Reading into memory is collecting them.
 """
 
+import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -11,9 +12,10 @@ from typing import Final, Protocol, runtime_checkable
 import numpy as np
 import polars as pl
 
-from cloakwork.base.arrays import Ints
+from cloakwork.base.arrays import Ints, Words
+from cloakwork.base.errors import LogError
 from cloakwork.base.frozen import frozen
-from cloakwork.base.naming import ACTIVITY, CASE_ID, TIMESTAMP, named, nulls
+from cloakwork.base.naming import ACTIVITY, CASE_ID, TIMESTAMP, named, nulls, values_of
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats.kinds import TYPES, Kind, read_kind
 from cloakwork.log.formats.options import InputOptions
@@ -37,6 +39,19 @@ MOST_ROWS: Final = 250_000
 SPARSE: Final = 32
 """A value that has so many rows to itself is cheaper alone, in a table that is large."""
 _LARGE: Final = 1 << 22  # cells: at 16 bytes each, 64 MiB
+
+WHOLE: Final = 1_000_000
+"""Rows up to which a log is taken whole where a sample of its cases would do."""
+
+SAMPLED: Final = 20_000
+"""Cases of a sample; fewer where so many have more than ``WHOLE`` rows."""
+
+KEY: Final = secrets.randbits(63)
+"""Who is in a sample, nobody can say beforehand who wrote the log. One key for the process, so that
+a log that is read twice gives the same cases.
+"""
+
+_HASHES: Final = 1 << 64
 
 Columns = dict[str, pl.Series]
 
@@ -62,6 +77,7 @@ class ReadRequest:
     - ``limits``: what the file may hold; by default ``log.limits.current_limits()``.
     - ``on_excess``: a value larger than ``limits.value_size`` refuses the file or, with ``drop``,
       is missing; every other limit refuses it.
+    - ``sampled``: of more than ``WHOLE`` rows, a random sample of whole cases will do.
     """
 
     options: InputOptions | None = None
@@ -75,6 +91,7 @@ class ReadRequest:
     timeless: bool = False
     limits: Limits | None = None
     on_excess: OnExcess = "refuse"
+    sampled: bool = False
 
     @property
     def written(self) -> InputOptions:
@@ -235,20 +252,107 @@ class Reader:
     of_several: bool = True
 
 
-def collected(source: RowSource) -> EventLog:
-    """The whole log, in memory. Errors as of ``read_log``."""
+def collected(source: RowSource, *, sampled: bool = False) -> EventLog:
+    """The whole log, in memory; ``sampled``: as in ``ReadRequest``. Errors as of ``read_log``."""
     chunks: list[RawChunk] | None = None
+    sample = ""
     # A reader may find only late that it has to begin anew.
     while chunks is None:
         with suppress(ReadAgain):
-            chunks = list(source.chunks(at_once=True))
+            if sampled:
+                chunks, sample = sampled_chunks(source)
+            else:
+                chunks = list(source.chunks(at_once=True))
     tables = [chunk.rows for chunk in chunks]
     of_cases = [chunk.cases for chunk in chunks if chunk.cases is not None]
     # Let go of, so that each column's memory is given back once it is joined.
     chunks.clear()
     cases = joined_rows(of_cases) if of_cases else None
     log = source.assembler().log_of(columns_of(joined_rows(tables)), cases)
-    return replace(log, case_index=None)
+    return replace(log, case_index=None, sample=sample)
+
+
+def sampled_chunks(source: RowSource) -> tuple[list[RawChunk], str]:
+    """All rows or, of more than ``WHOLE``, those of ``SAMPLED`` cases at random, and how many of
+    how many cases these are, in words. Never many more rows than ``WHOLE`` are held.
+
+    The cases are those with the least keyed hashes of their ids: each is as likely as any other,
+    and one that is there in the end was never left out, so that it is whole (bottom-k: Cohen and
+    Kaplan 2007). How large the least hashes are tells how many there are, to one in the root of k.
+    """
+    held: list[RawChunk] = []
+    most = SAMPLED
+    rows = 0
+    events = 0
+    # Nobody is left out at first.
+    last = np.uint64(_HASHES - 1)
+    is_whole = True
+    for chunk in source.chunks():
+        events += chunk.rows.height
+        held.append(_up_to(last, chunk))
+        rows += held[-1].rows.height
+        while rows > WHOLE:
+            if not most:
+                raise LogError("log", f"a case has more than {WHOLE:,} rows: no sample holds it")
+            is_whole = False
+            last, held = _cut(held, most)
+            rows = sum(each.rows.height for each in held)
+            if rows > WHOLE:
+                most //= 2  # so few cases have so many rows
+    if is_whole:
+        return held, ""
+    last, held = _cut(held, most)
+    count = len(_hashes_of_cases(held))
+    cases = float(f"{count * _HASHES / int(last):.3g}")
+    return held, f"{count:,} of about {cases:,.0f} cases ({events:,} events)"
+
+
+def _cut(held: list[RawChunk], most: int) -> tuple[np.uint64, list[RawChunk]]:
+    """The rows of the ``most`` cases with the least hashes, and the last of these."""
+    last = _hashes_of_cases(held)[:most][-1]
+    return last, [_up_to(last, chunk) for chunk in held]
+
+
+def _up_to(last: np.uint64, chunk: RawChunk) -> RawChunk:
+    """The cases of a chunk whose hashes are at most ``last``."""
+    kept = pl.Series(hashes_of_rows(chunk, KEY) <= last)
+    cases = None
+    if chunk.cases is not None:
+        cases = chunk.cases.filter(pl.Series(case_hashes(chunk.cases, chunk.case_id, KEY) <= last))
+    return RawChunk(chunk.rows.filter(kept), chunk.case_id, cases)
+
+
+def _hashes_of_cases(chunks: Sequence[RawChunk]) -> Words:
+    """Each hash once, ascending."""
+    tables = [(each.rows if each.cases is None else each.cases, each.case_id) for each in chunks]
+    return np.unique(np.concatenate([case_hashes(*table, KEY) for table in tables]))
+
+
+def hashes_of_rows(chunk: RawChunk, key: int) -> Words:
+    """A keyed hash of the id of each row's case: uint64, shape (rows,)."""
+    if chunk.cases is None:
+        return case_hashes(chunk.rows, chunk.case_id, key)
+    # A row goes where its case goes.
+    places = chunk.cases[PLACE].to_numpy()
+    of_row = np.searchsorted(places, chunk.rows[PLACE].to_numpy())
+    return case_hashes(chunk.cases, chunk.case_id, key)[of_row]
+
+
+def case_hashes(table: pl.DataFrame, case_id: str | None, key: int) -> Words:
+    """A keyed hash of each row's case id; where one has none, of its place, as it is a case of its
+    own: uint64, shape (rows,).
+    """
+    return _case_keys(table, case_id).hash(key).to_numpy()
+
+
+def _case_keys(table: pl.DataFrame, case_id: str | None) -> pl.Series:
+    if case_id is None or case_id not in table.columns:
+        return table[PLACE].cast(pl.String)
+    keys = values_of(table, case_id)
+    if not keys.null_count():
+        return keys
+    places = pl.DataFrame({"key": keys, PLACE: table[PLACE]})
+    return places.select(pl.coalesce("key", pl.col(PLACE).cast(pl.String))).to_series()
 
 
 def joined_rows(tables: list[pl.DataFrame]) -> pl.DataFrame:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Final, Literal, Self, cast
 
 from cloakwork.base.errors import LogError
+from cloakwork.base.globs import is_glob, matches
 from cloakwork.base.text import shown, size_text
 from cloakwork.log.formats.options import Encoding, InputFormat
 from cloakwork.log.limits import Limits, current_limits, raising, refuse_unpacked
@@ -125,8 +126,9 @@ def _as_log_error(path: Path) -> Iterator[None]:
 
 def format_of(path: Path) -> InputFormat:
     """Which format the file is in: by suffix, or else by its first bytes. ``LogError`` when neither
-    tells.
+    tells; of several files, the first tells.
     """
+    path = files_of(path)[0]
     known = format_by_suffix(path)
     if known:
         return known
@@ -190,6 +192,8 @@ def files_of(source: str | Path | Sequence[str | Path]) -> tuple[Path, ...]:
     """
     if isinstance(source, str | Path):
         path = Path(source)
+        if is_pattern(path):
+            return _files_in(path.parent, path.name)
         return _files_in(path) if path.is_dir() else (path,)
     files = tuple(Path(each) for each in source)
     if not files:
@@ -197,10 +201,24 @@ def files_of(source: str | Path | Sequence[str | Path]) -> tuple[Path, ...]:
     return _of_one_format(files)
 
 
-def _files_in(folder: Path) -> tuple[Path, ...]:
+def is_pattern(path: Path) -> bool:
+    """Whether a path stands for all files of its folder whose names fit: none is called so."""
+    return is_glob(path.name) and not path.exists()
+
+
+def require_there(path: Path) -> None:
+    """Raise LogError unless there is a file or a folder, or files fit a pattern; opens none."""
+    if is_pattern(path):
+        files_of(path)
+    elif not path.exists():
+        raise LogError(path, "there is no such file or folder")
+
+
+def _files_in(folder: Path, pattern: str = "*") -> tuple[Path, ...]:
     try:
         with os.scandir(folder) as entries:
-            listed = (each.name for each in entries if not each.name.startswith((".", "_")))
+            names_there = (each.name for each in entries if not each.name.startswith((".", "_")))
+            listed = (name for name in names_there if matches(pattern, name))
             # No further than the limit, and one: a folder may hold millions.
             names = sorted(islice(listed, _MOST_FILES + 1))
     except OSError as error:
@@ -209,7 +227,7 @@ def _files_in(folder: Path) -> tuple[Path, ...]:
     if not names:
         raise LogError(
             folder,
-            "the folder holds no log",
+            "the folder holds no log" if pattern == "*" else f"no file is called {pattern}",
             hint="check the path",
         )
     if len(names) > _MOST_FILES:
