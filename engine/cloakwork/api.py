@@ -52,6 +52,7 @@ from cloakwork.run.prepare import required_attributes
 from cloakwork.run.reading import (
     AttributesLeft,
     choice_for,
+    in_form_of,
     read_sample,
     read_under,
     require_device,
@@ -126,6 +127,7 @@ def apply(
             f"apply: needs a plan (got {what}); make one: make_plan(load_policy(...))"
         )
     # Resolve: whether it is allowed, where networks are trained, and how the log is read.
+    plan = in_form_of(plan, log, columns)
     book = Ledger.of(ledger)
     approval = required_approval(
         book, plan.policy, plan.policy_digest, columns=columns, require=require_approval

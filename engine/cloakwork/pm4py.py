@@ -14,13 +14,15 @@ import yaml
 
 from cloakwork import api
 from cloakwork.base.costs import cost_text
-from cloakwork.base.errors import CloakworkError
+from cloakwork.base.errors import CloakworkError, LogError
 from cloakwork.engines.memory import in_memory
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
+from cloakwork.log.formats.options import InputOptions
 from cloakwork.log.formats.source import files_of, format_of
 from cloakwork.plan.policies import parse_policy
-from cloakwork.publishing.stamp import read_stamp
+from cloakwork.publishing.folder import SIDECAR_FILE
+from cloakwork.publishing.stamp import COLUMNS, read_stamp
 from cloakwork.report.texts import warning_lines
 
 if TYPE_CHECKING:
@@ -105,12 +107,22 @@ def anonymize(
 
 
 def read(path: str | Path) -> "pd.DataFrame":
-    """The log at ``path`` as pm4py's table; what its file says of privacy (XES and Parquet can) is
-    in ``attrs["privacy"]``: the sentences of its ``guarantees``, and all that is ``declared``, by
-    key. Nothing of it is verified: ``cloakwork.verify`` does that.
+    """The log at ``path`` as pm4py's table; what its file says of privacy, or of CSV the one beside
+    it, is in ``attrs["privacy"]``: the sentences of its ``guarantees``, and all that is
+    ``declared``, by key. Nothing of it is verified: ``cloakwork.verify`` does that.
     """
-    log, file = api.read_log(path, timeless=True), files_of(path)[0]
-    stamp = read_stamp(file) if format_of(file) in ("xes", "parquet") else {}
+    file, beside = files_of(path)[0], Path(path).with_name(SIDECAR_FILE)
+    form, options = format_of(file), None
+    stamp: Mapping[str, Any] = read_stamp(file) if form in ("xes", "parquet") else {}
+    if form == "csv" and beside.exists():
+        stamp = read_stamp(beside)
+        try:
+            options = InputOptions(columns=stamp.pop(COLUMNS), **stamp["dialect"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise LogError(
+                beside, "does not say how the log is written", hint="copy the release again"
+            ) from error
+    log = api.read_log(path, timeless=True, options=options)
     declared = {key: text for key, text in stamp.items() if key.startswith(_DECLARE)}
     said = [text for key, text in declared.items() if _SENTENCE.fullmatch(key)]
     return _table(log, verified=False, guarantees=said, declared=declared)

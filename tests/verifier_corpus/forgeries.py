@@ -16,7 +16,7 @@ import polars as pl
 from cloakwork.api import pack
 from cloakwork.base.costs import DiscreteLaplace
 from cloakwork.plan.model import Plan
-from cloakwork.publishing.folder import pack_folder
+from cloakwork.publishing.folder import SIDECAR_FILE, pack_folder
 from cloakwork.publishing.from_plan import plan_bytes, statement_of
 from cloakwork.publishing.keys import SigningKey, canonical, seal
 from cloakwork.publishing.statement import PrivacyStatement, file_digest, statement_payload
@@ -623,6 +623,66 @@ def log_with_the_stamp_of_another_claim(release: Release) -> None:
 @_forgery("parquet")
 def log_with_the_stamp_of_another_release(release: Release) -> None:
     release.sign_predicate(release="aaaaaaaaaaaaaaaaaaaa")
+
+
+@_forgery("own")
+def sidecar_changed(release: Release) -> None:
+    _change_sidecar(release)
+
+
+@_forgery("own")
+def sidecar_of_another_claim(release: Release) -> None:
+    _change_sidecar(release)
+    release.sign_again()
+
+
+@_forgery("own")
+def sidecar_with_other_columns(release: Release) -> None:
+    file = release.folder / SIDECAR_FILE
+    said = json.loads(file.read_bytes())
+    said["cloakwork:columns"] = {"concept:name": "case", "case:concept:name": "activity"}
+    file.write_bytes(canonical(said))
+    release.sign_again()
+
+
+@_forgery("own")
+def sidecar_that_is_none(release: Release) -> None:
+    (release.folder / SIDECAR_FILE).write_bytes(b'{"url": 1, "url": 2}')
+    release.sign_again()
+
+
+@_forgery("own")
+def sidecar_missing_though_it_is_stated(release: Release) -> None:
+    (release.folder / SIDECAR_FILE).unlink()
+
+    def forget(statement: dict[str, Any]) -> None:
+        statement["subject"] = [
+            each for each in statement["subject"] if each["name"] != SIDECAR_FILE
+        ]
+
+    release.sign_again(forget)
+
+
+@_forgery()
+def sidecar_that_is_not_stated(release: Release) -> None:
+    shutil.copy(release.goods["own"] / SIDECAR_FILE, release.folder)
+    digest = {"sha256": file_digest(release.folder / SIDECAR_FILE)}
+    added = {"name": SIDECAR_FILE, "digest": digest}
+    release.sign_again(lambda statement: statement["subject"].append(added))
+
+
+@_forgery("own")
+def plan_with_other_columns_than_the_log(release: Release) -> None:
+    def rename(plan: dict[str, Any]) -> None:
+        plan["form"]["options"]["columns"]["concept:name"] = "case"
+        plan["form"]["options"]["columns"]["case:concept:name"] = "activity"
+
+    release.state_plan(rename)
+
+
+def _change_sidecar(release: Release) -> None:
+    file = release.folder / SIDECAR_FILE
+    file.write_bytes(file.read_bytes().replace(b'cloakwork:k":"3"', b'cloakwork:k":"9"'))
 
 
 @_forgery("parts")

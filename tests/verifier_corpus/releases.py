@@ -45,6 +45,7 @@ KINDS: dict[str, tuple[str, str]] = {
     "parquet": (_K_ANONYMOUS, "parquet"),
     "noisy": (_NOISY, "csv"),
     "parts": (_K_ANONYMOUS, "csv"),
+    "own": (_K_ANONYMOUS, "auto"),
 }
 """What is released, and as what, by name of the release: ``good-NAME``."""
 
@@ -58,7 +59,7 @@ def new_key(file: Path) -> SigningKey:
 
 def make_releases(folder: Path, key_file: Path) -> dict[str, Path]:
     """Each release in a folder below ``folder``, signed with the key in ``key_file``."""
-    log = _log(folder)
+    logs = _logs(folder)
     home = {"CLOAKWORK_HOME": str(folder / "home"), "CLOAKWORK_SIGNING_KEY": str(key_file)}
     made = {}
     with patch.dict(os.environ, home):
@@ -69,7 +70,7 @@ def make_releases(folder: Path, key_file: Path) -> dict[str, Path]:
             made[name] = folder / name
             book = Ledger(str(folder / f"{name}.db"), notice=lambda _: None)
             with patch.object(publish, "part_bounds", _bounds_of(name)):
-                release(policy, log, made[name], ledger=book)
+                release(policy, logs[format_ == "auto"], made[name], ledger=book)
     return made
 
 
@@ -82,16 +83,18 @@ def _bounds_of(name: str) -> Callable[[int, int], list[int]]:
     return bounds
 
 
-def _log(folder: Path) -> Path:
+def _logs(folder: Path) -> tuple[Path, Path]:
+    """The log under the standard names, and with columns of its own."""
     lines = ["case:concept:name,concept:name,time:timestamp"]
     for case in range(90):
         lines += [
             f"p{case},{activity},2024-01-{1 + case % 28:02}T{8 + event:02}:00:00Z"
             for event, activity in enumerate(_VARIANTS[case % 3])
         ]
-    file = folder / "log.csv"
+    file, own = folder / "log.csv", folder / "own.csv"
     file.write_text("\n".join(lines) + "\n")
-    return file
+    own.write_text("\n".join(["case;activity;time", *lines[1:]]).replace(",", ";") + "\n")
+    return file, own
 
 
 def copy_of(folder: Path, out: Path) -> Path:

@@ -83,6 +83,7 @@ def plan(
     from cloakwork.authoring.registry import policy_source, read_profile, required_approval
     from cloakwork.report.ledger_text import outlook_json
     from cloakwork.report.plan_screen import detail_lines, first_screen
+    from cloakwork.run.reading import in_form_of
 
     # What can be refused without a look at the log is refused first.
     require_order([policy], log)
@@ -91,6 +92,7 @@ def plan(
     measured = None if profile is None else read_profile(profile)
     made = source.plan(profile=measured, window=window)
     require_there(log)
+    made = in_form_of(made, log, mapping or None)
     book = open_ledger(ledger, tell_missing=not quiet)
     outlook = api.budget(made, ledger=book)
     if not quiet:

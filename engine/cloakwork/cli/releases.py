@@ -173,11 +173,12 @@ def pack(folder: Path, out: Path, public_key: Path | None) -> None:
 @click.option(
     "--format",
     "format_",
-    type=click.Choice(["html", "json", "pdf", "dpv", "oscal", "dpia"]),
+    type=click.Choice(["html", "json", "pdf", "dpv", "oscal", "dpia", "dp-registry"]),
     default="html",
     show_default=True,
     help="pdf needs the extra 'pdf'. dpv: terms of the Data Privacy Vocabulary (JSON-LD). oscal: "
-    "assessment results. dpia: an impact assessment to be completed (Markdown, internal).",
+    "assessment results. dpia: an impact assessment to be completed (Markdown, internal). "
+    "dp-registry: an entry of the registry of DP deployments (Markdown, public).",
 )
 @click.option(
     "--out", metavar="FILE", type=PATH, help="A new file to write to, instead of standard output."

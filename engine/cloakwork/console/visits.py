@@ -46,6 +46,7 @@ LOG_ENDINGS: Final = (
     ".xlsx",
     ".xlsm",
     ".jsonocel",
+    ".xmlocel",
     ".sqlite",
     ".sqlite3",
 )

@@ -14,7 +14,7 @@ from cloakwork.base.frozen import frozen
 from cloakwork.base.globs import rule_resolver
 from cloakwork.base.lineage import Lineage
 from cloakwork.base.notebook_html import html_of
-from cloakwork.base.quantities import Frozen
+from cloakwork.base.quantities import IF_SAID, Frozen
 from cloakwork.base.records import PROSE, Prose
 from cloakwork.guarantees import Guarantee
 from cloakwork.guarantees.claims import (
@@ -27,7 +27,7 @@ from cloakwork.guarantees.claims import (
 )
 from cloakwork.mechanisms.base import Mechanism, Proof
 from cloakwork.mechanisms.profile import Profile
-from cloakwork.policy.model import Policy
+from cloakwork.policy.model import LogForm, Policy
 
 PLAN_FORMAT: Final = "cloakwork/plan/v2"
 
@@ -136,8 +136,9 @@ def released_columns(attributes: Iterable[TreatedAttribute]) -> frozenset[str]:
 
 
 class Plan(Frozen):
-    """Everything ``apply`` needs, and everything an auditor asks; holds no figure and no name from
-    the raw log.
+    """Everything ``apply`` needs, and everything an auditor asks; holds no figure from the raw log,
+    and of names only those that ``form`` has: columns of the log, where the policy's output is
+    ``auto``.
     """
 
     format: Literal["cloakwork/plan/v2"] = PLAN_FORMAT
@@ -154,6 +155,13 @@ class Plan(Frozen):
     charges: tuple[Charge, ...]
     considered: tuple[ConsideredMechanism, ...]
     warnings: tuple[Caveat, ...] = ()
+    form: Annotated[LogForm | None, IF_SAID] = None
+
+    @property
+    def output(self) -> LogForm:
+        """How the log is written; where the policy leaves it to the log that comes in, as that."""
+        stated = self.policy.spec.output.format
+        return (self.form or LogForm()) if stated == "auto" else LogForm(format=stated)
 
     @property
     def released(self) -> frozenset[str]:

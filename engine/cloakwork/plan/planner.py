@@ -222,12 +222,13 @@ def replan(plan: Plan, catalogue: Catalogue | None = None) -> Plan:
     """The plan that follows from ``plan``'s policy: the same in all that it states, and worded as
     this engine words it.
 
-    A plan is a function of its policy, of the window that it names and of the DP profile in it, if
-    any, so nothing else that it states is trusted: facts, attributes, exposures, every step with
-    its order, parameters, cost and lineage, charges, claims, what is unproven, warnings and what
-    was considered are planned anew and must be the same. Prose is not compared: it proves nothing,
-    and whoever shows a plan shows the one returned here. Raises PlanMoved where a step is unknown
-    here, PlanUnsound where anything differs.
+    A plan is a function of its policy, of the window that it names, of the DP profile in it, if
+    any, and of the form of the log's file, from which no claim follows. So nothing else that it
+    states is trusted: facts, attributes, exposures, every step with its order, parameters, cost and
+    lineage, charges, claims, what is unproven, warnings and what was considered are planned anew
+    and must be the same. Prose is not compared: it proves nothing, and whoever shows a plan shows
+    the one returned here. Raises PlanMoved where a step is unknown here, PlanUnsound where anything
+    differs.
     """
     catalogue = all_mechanisms() if catalogue is None else catalogue
     used = [step.mechanism for step in plan.steps]
@@ -242,7 +243,7 @@ def replan(plan: Plan, catalogue: Catalogue | None = None) -> Plan:
             catalogue=catalogue,
             profile=plan.profile,
             window=plan.facts.release_window,
-        )
+        ).model_copy(update={"form": plan.form})
     except PlanImpossible as error:
         raise PlanUnsound(str(error)) from error
     # Field by field, so that the refusal names what differs; prose is left out.

@@ -328,7 +328,8 @@ def how_it_is_done(policy: Policy) -> Iterator[str]:
             f"{name} from column {column!r}" for name, column in policy.spec.input.columns.items()
         )
         yield f"The log is read with {', '.join((*listed, *columns))}."
-    yield f"The log is written as {policy.spec.output.format}."
+    written = policy.spec.output.format
+    yield f"The log is written as {'it came' if written == 'auto' else written}."
 
 
 SECTIONS: Final[tuple[tuple[str, Callable[[Policy], Iterator[str]]], ...]] = (

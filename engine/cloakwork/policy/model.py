@@ -304,11 +304,26 @@ class Mechanisms(Described):
         return is_allowed and not is_denied
 
 
+LogFormat = Literal["xes", "xes.gz", "csv", "csv.gz", "parquet"]
+
+
+class LogForm(Described):
+    """How the file of a log is written."""
+
+    format: LogFormat = "xes.gz"
+    """Its format"""
+
+    options: Annotated[InputOptions | None, IF_SAID] = None
+    """Of a table with columns of its own names: what reads it"""
+
+
 class Output(Described):
     """How the release is written."""
 
-    format: Literal["xes", "xes.gz", "csv", "csv.gz", "parquet"] = "xes.gz"
-    """File format of the released log"""
+    format: LogFormat | Literal["auto"] = "xes.gz"
+    """File format of the released log; auto: that of the log that comes in, of CSV with its names
+    of columns and its delimiter, where that is XES, CSV or Parquet
+    """
 
     report: tuple[Literal["html", "json"], ...] = (
         "html",

@@ -48,6 +48,7 @@ from cloakwork.engines.batch_files import SortedRuns
 from cloakwork.kernel import Answer
 from cloakwork.log.eventlog import CASE_ID, EventLog, LogHandle
 from cloakwork.log.formats import read_log
+from cloakwork.log.formats.options import InputOptions
 from cloakwork.log.formats.round_trip import ColumnKinds, FileParts, kinds_of, kinds_together
 from cloakwork.publishing.from_plan import HeldAttributes, attributes_of, merged_attributes
 from cloakwork.publishing.statement import file_digest
@@ -59,6 +60,11 @@ PLAN_FILE: Final = "plan.json"
 STATEMENT_FILE: Final = "statement.json"
 MEASUREMENTS_FILE: Final = "measurements.parquet"
 """The noisy tables, where a guarantee of differential privacy covers the log."""
+SIDECAR_FILE: Final = "csv-metadata.json"
+"""What a CSV log says of itself, where it keeps its own columns. W3C, "Model for Tabular Data and
+Metadata on the Web" (2015), 5.3: where readers look for the metadata of the tables of a folder.
+"""
+OPTIONAL_FILES: Final = frozenset({MEASUREMENTS_FILE, SIDECAR_FILE})
 INTERNAL_FOLDER: Final = "internal"
 
 LARGEST_DOCUMENT: Final = 64 * 2**20
@@ -365,7 +371,7 @@ _UNREADABLE: Final = (zipfile.BadZipFile, NotImplementedError, struct.error, EOF
 """What ``zipfile`` raises for what is no ZIP file, or one that it does not know."""
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 _PIECE: Final = 1 << 20
-_BESIDE_LOG: Final = frozenset({PLAN_FILE, STATEMENT_FILE, MEASUREMENTS_FILE})
+_BESIDE_LOG: Final = OPTIONAL_FILES | {PLAN_FILE, STATEMENT_FILE}
 """Public files beside the log."""
 
 
@@ -467,12 +473,13 @@ def _check_end(file: Path, source: BinaryIO) -> None:
 def _public_files(names: list[str]) -> list[str]:
     """``names``, sorted; VerificationFailed unless they are a release's public files, each once."""
     of_log = names_of_log(names) or ()
-    others = {PLAN_FILE, STATEMENT_FILE, *(name for name in names if name == MEASUREMENTS_FILE)}
+    others = {PLAN_FILE, STATEMENT_FILE, *OPTIONAL_FILES.intersection(names)}
     if not of_log or sorted(names) != sorted([*others, *of_log]):
         raise VerificationFailed(
             [
                 f"a release is one log, whole or in parts numbered from 1, {PLAN_FILE}, "
-                f"{STATEMENT_FILE}, {MEASUREMENTS_FILE} or none, and nothing else"
+                f"{STATEMENT_FILE}, {MEASUREMENTS_FILE} or none, {SIDECAR_FILE} or none, "
+                "and nothing else"
             ]
         )
     return sorted(names)
@@ -508,15 +515,16 @@ def read_files(
     spelled: Collection[str],
     by_value: Collection[str],
     units: Collection[str] = (),
+    options: InputOptions | None = None,
 ) -> ReadFiles:
     """Read ``log``. ``spelled``: the attributes of which the spelling counts, ``by_value``
     those whose values count; one that is both is read twice. ``units``: those that name units.
-    Parts have no others. Raises LogError.
+    Parts have no others. ``options``: how it is written. Raises LogError.
     """
     # What counts in both ways is read by value here, and as text once more.
     both = set(spelled) & set(by_value)
-    read = partial(read_log, timeless=timeless, text=set(spelled) - both)
-    as_text = partial(read_log, timeless=timeless, text=spelled)
+    as_text = partial(read_log, timeless=timeless, options=options, text=spelled)
+    read = partial(as_text, text=set(spelled) - both)
     if not log.in_parts:
         of_file = read(log.path)
         written = as_text(log.path, keep=set(spelled).__contains__) if both else of_file

@@ -101,7 +101,7 @@ def names_in(held: HeldAttributes, plan: Plan) -> Iterator[tuple[Scope, str]]:
     """The attributes that the files of a log hold: XES writes none that has no value, tables name
     them all.
     """
-    tables = plan.policy.spec.output.format.startswith(("csv", "parquet"))
+    tables = plan.output.format.startswith(("csv", "parquet"))
     for scope, name in sorted(held):
         # Tables name columns without a value, too, but for times that are not released.
         unreleased_time = name == TIMESTAMP and TIMESTAMPS not in plan.released
@@ -186,7 +186,7 @@ def statement_of(
 
     ``recorded``: what steps really measured, by their place in the plan.
     """
-    family = FAMILY[plan.policy.spec.output.format]
+    family = FAMILY[plan.output.format]
     metadata = plan.policy.metadata
     of_metadata = [name for name in PolicyReference.model_fields if name != "digest"]
     windows = plan.policy.spec.budget.windows
@@ -221,7 +221,7 @@ def statement_of(
         release=release_id,
         ledger_entry=ledger_entry,
         issued=issued or datetime.now(UTC).replace(microsecond=0),
-        stamp="none" if family == "csv" else family,  # a CSV file cannot hold one
+        stamp=family if family != "csv" else "sidecar" if plan.output.options else "none",
         mark=None if private else NOT_PRIVATE,
     )
 

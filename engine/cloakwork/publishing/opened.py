@@ -131,5 +131,6 @@ def _of_folder(folder: Path, named: Path, read: Callable[..., Any]) -> OpenedLog
         envelope = read_envelope(read_document(folder / STATEMENT_FILE))
         release = read_statement(envelope).predicate.release
     timeless = plan is not None and TIMESTAMPS not in plan.released
-    log = read(files.path, timeless=timeless)
+    options = None if plan is None else plan.output.options
+    log = read(files.path, timeless=timeless, options=options)
     return OpenedLog(log, named.name, plan, release)

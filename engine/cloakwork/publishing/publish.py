@@ -21,6 +21,7 @@ from cloakwork.engines.base import EVENTS_OF_A_PART, part_bounds
 from cloakwork.engines.batched import LocalEngine
 from cloakwork.log.eventlog import EventLog, LogHandle, joined_batches
 from cloakwork.log.formats import Attribute, write_log
+from cloakwork.log.formats.options import InputOptions
 from cloakwork.log.formats.reading import open_rows
 from cloakwork.log.formats.row_source import ReadRequest
 from cloakwork.publishing.examine import verify, verify_written
@@ -29,6 +30,7 @@ from cloakwork.publishing.folder import (
     MEASUREMENTS_FILE,
     MOST_PARTS,
     PLAN_FILE,
+    SIDECAR_FILE,
     STATEMENT_FILE,
     check_entries,
     holds_internal,
@@ -37,9 +39,9 @@ from cloakwork.publishing.folder import (
     part_name,
 )
 from cloakwork.publishing.from_plan import plan_bytes, released_columns, statement_of
-from cloakwork.publishing.keys import SigningKey, seal
+from cloakwork.publishing.keys import SigningKey, canonical, seal
 from cloakwork.publishing.keys import signing_key as find_signing_key
-from cloakwork.publishing.stamp import EXTENSIONS, stamp
+from cloakwork.publishing.stamp import EXTENSIONS, sidecar, stamp
 from cloakwork.publishing.statement import (
     FAMILY,
     PrivacyStatement,
@@ -174,9 +176,12 @@ def _write_folder(
             recorded=release.recorded,
         )
         begun = perf_counter()
-        chosen = release.plan.policy.spec.output.format
-        said = () if statement.stamp == "none" else stamp(release.plan, statement)
-        digests = write_parts(release.log, draft, chosen, said)
+        form = release.plan.output
+        said = stamp(release.plan, statement)
+        digests = write_parts(release.log, draft, form.format, said, form.options)
+        if statement.stamp == "sidecar":
+            make_file(draft / SIDECAR_FILE, canonical(sidecar(release.plan, statement)))
+            digests[SIDECAR_FILE] = file_digest(draft / SIDECAR_FILE)
         writing = perf_counter() - begun
         make_file(draft / PLAN_FILE, plan_bytes(release.plan))
         digests[PLAN_FILE] = file_digest(draft / PLAN_FILE)
@@ -202,7 +207,7 @@ def _write_folder(
     return Published(
         release=release,
         folder=out,
-        log=out / f"log.{chosen}",
+        log=out / f"log.{form.format}",
         statement=statement,
         statement_digest=digest,
         keyid=key.keyid,
@@ -272,10 +277,15 @@ def _sync_to_disk(path: Path) -> None:
 
 
 def write_parts(
-    log: LogHandle, folder: Path, output: str, annotations: tuple[Attribute, ...]
+    log: LogHandle,
+    folder: Path,
+    output: str,
+    annotations: tuple[Attribute, ...],
+    options: InputOptions | None = None,
 ) -> dict[str, str]:
-    """Write ``log`` into ``folder`` in the format ``output``: as one file where one batch holds
-    cases, else as a folder of parts. The SHA-256 (hex) of each file, by its path in ``folder``.
+    """Write ``log`` into ``folder`` in the format ``output``, as ``options`` say: as one file
+    where one batch holds cases, else as a folder of parts. The SHA-256 (hex) of each file, by its
+    path in ``folder``.
 
     Where a log holds no case, the file says which columns it has. Batches are written where the log
     is: in several processes at a time, and again where one was lost; or by this process, where they
@@ -284,7 +294,7 @@ def write_parts(
     """
     written = folder / _WRITTEN
     written.mkdir()
-    write = PartWriter(written, output, annotations)
+    write = PartWriter(written, output, annotations, options)
     if isinstance(log, EventLog):
         # Files tell nothing of the engine, and so nothing of how large the raw log is.
         bounds = pairwise(part_bounds(log.case_count, log.event_count))
@@ -323,6 +333,7 @@ class PartWriter:
     folder: Path
     output: str
     annotations: tuple[Attribute, ...]
+    options: InputOptions | None = None
 
     def __call__(self, number: int, batch: EventLog) -> str | None:
         """The SHA-256 (hex) of what was written; None for a batch without cases, ``UNSEEN`` where
@@ -336,7 +347,14 @@ class PartWriter:
         """Write the batch, whatever it holds; the SHA-256 (hex) of its file."""
         attempt = self.folder / f"attempt-{secrets.token_hex(8)}.{self.output}"
         family = FAMILY[self.output]
-        write_log(batch, attempt, family, annotations=self.annotations, extensions=EXTENSIONS)
+        write_log(
+            batch,
+            attempt,
+            family,
+            annotations=self.annotations,
+            extensions=EXTENSIONS,
+            options=self.options,
+        )
         digest = file_digest(attempt)
         attempt.replace(self.place_of(number))
         return digest

@@ -22,7 +22,7 @@ from cloakwork.ledger.journal import Break, Checkpoint, first_break, keep, lost_
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.ledger.records import FolderLocation, Record
 from cloakwork.publishing.folder import (
-    MEASUREMENTS_FILE,
+    OPTIONAL_FILES,
     PLAN_FILE,
     STATEMENT_FILE,
     check_file,
@@ -205,7 +205,7 @@ def _read_statement(folder: Path) -> _StatedRelease | str:
         document: Any = read_json(read_envelope(content).content())
         files = {subject["name"]: subject["digest"]["sha256"] for subject in document["subject"]}
         of_log = names_of_log(files) or ()
-        are_ours = set(files) - {MEASUREMENTS_FILE} == {PLAN_FILE, *of_log}
+        are_ours = set(files) - OPTIONAL_FILES == {PLAN_FILE, *of_log}
         has_plan_and_log = PLAN_FILE in files and len(of_log) > 0
         release = document["predicate"]["release"]
         if isinstance(release, str) and are_ours and has_plan_and_log:

@@ -10,13 +10,17 @@ as pm4py's drop attributes nested below a text.
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from cloakwork.base.errors import LogError, first_line
+from pydantic import JsonValue
+
+from cloakwork.base.errors import LogError, VerificationFailed, first_line
 from cloakwork.base.facts import Unit
 from cloakwork.base.lineage import CONTROL_FLOW
-from cloakwork.log.formats import Attribute, Extension, read_annotations
+from cloakwork.log.formats import Attribute, Extension, InputOptions, read_annotations
 from cloakwork.plan.model import Plan
+from cloakwork.publishing.folder import read_document
+from cloakwork.publishing.keys import read_json
 from cloakwork.publishing.statement import (
     ExposedColumn,
     PrivacyStatement,
@@ -31,6 +35,7 @@ PRIVACY: Final = Extension(
 CLOAKWORK: Final = Extension(name="Cloakwork", prefix="cloakwork", uri="urn:cloakwork:xes:v1")
 EXTENSIONS: Final = (PRIVACY, CLOAKWORK)
 
+COLUMNS: Final = "cloakwork:columns"
 _SCHEMA: Final = "ARROW:schema"
 _UNWRITABLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _OPERATIONS: Final = {
@@ -190,12 +195,32 @@ def _writable_text(text: str) -> str:
     return _UNWRITABLE.sub("\ufffd", text)
 
 
-def read_stamp(log: Path) -> dict[str, str]:
+def sidecar(plan: Plan, statement: PrivacyStatement) -> dict[str, JsonValue]:
+    """What stands beside a CSV log: its stamp, the names of its columns (the attribute: the
+    column), and where it lies and its delimiter as W3C's metadata of tables have them.
+    """
+    written = plan.output.options or InputOptions()
+    return {
+        "@context": "http://www.w3.org/ns/csvw",
+        "url": f"log.{plan.output.format}",
+        "dialect": {"delimiter": written.delimiter},
+        COLUMNS: {**written.columns},
+        **flat(stamp(plan, statement)),
+    }
+
+
+def read_stamp(log: Path) -> dict[str, Any]:
     """What a released log says of itself: values by the path of keys that leads to them.
 
-    XES: every attribute of the log element. Parquet: the metadata in the file's footer. Raises
-    LogError.
+    XES: every attribute of the log element. Parquet: the metadata in the file's footer. Of CSV the
+    file beside it is asked, whose values may be objects. Raises LogError.
     """
+    if log.suffix == ".json":
+        try:
+            found = read_json(read_document(log))
+        except (VerificationFailed, ValueError) as error:
+            raise LogError(log, f"is no readable JSON ({first_line(error)})") from error
+        return found if isinstance(found, dict) else {}
     if log.suffix != ".parquet":
         return flat(read_annotations(log))
     import polars as pl
@@ -228,7 +253,9 @@ def flat(attributes: Iterable[Attribute], above: str = "") -> dict[str, str]:
     return values
 
 
-def differences(expected: dict[str, str], found: dict[str, str]) -> tuple[str, ...]:
+def differences(
+    expected: Mapping[str, JsonValue], found: Mapping[str, JsonValue]
+) -> tuple[str, ...]:
     """How a stamp that was read differs from the one that belongs there, one line each; empty when
     they state the same.
 

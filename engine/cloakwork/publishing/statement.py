@@ -48,7 +48,7 @@ Scope = Literal["case", "event"]
 
 Treatment = Literal["keep", "pseudonymise", "generalise", "protect", "replace"]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-Stamp = Literal["xes", "parquet", "none"]
+Stamp = Literal["xes", "parquet", "sidecar", "none"]
 
 
 class ReleasedColumn(Described):

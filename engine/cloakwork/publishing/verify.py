@@ -69,7 +69,9 @@ from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import prove
 from cloakwork.publishing.folder import (
     MEASUREMENTS_FILE,
+    OPTIONAL_FILES,
     PLAN_FILE,
+    SIDECAR_FILE,
     STATEMENT_FILE,
     Check,
     LogFiles,
@@ -84,7 +86,7 @@ from cloakwork.publishing.from_plan import (
     statement_of,
 )
 from cloakwork.publishing.keys import Envelope, is_signed_by, keyid_of, read_json
-from cloakwork.publishing.stamp import differences, flat, stamp
+from cloakwork.publishing.stamp import differences, flat, sidecar, stamp
 from cloakwork.publishing.statement import (
     PREDICATE_TYPE,
     PrivacyStatement,
@@ -275,7 +277,8 @@ def read_statement(envelope: Envelope, schema: Schema | None = None) -> Statemen
     if len(digests) != len(statement.subject):
         raise VerificationFailed([f"{STATEMENT_FILE}: it signs a file twice"])
     of_log = names_of_log(digests) or ()
-    if not of_log or digests.keys() - {MEASUREMENTS_FILE} != {PLAN_FILE, *of_log}:
+    beside = (SIDECAR_FILE in digests) == (statement.predicate.stamp == "sidecar")
+    if not (of_log and beside and digests.keys() - OPTIONAL_FILES == {PLAN_FILE, *of_log}):
         fault = f"must sign one log and {PLAN_FILE}; parts of a log are numbered from 1"
         raise VerificationFailed([f"{STATEMENT_FILE}: {fault}"])
     return statement
@@ -335,7 +338,7 @@ def check_private(predicate: PrivacyStatement) -> Check:
 
 def check_format(log: LogFiles, plan: Plan) -> Check:
     """Whether the log's file, or its folder of parts, has the format that its plan names."""
-    as_planned = log.name == f"log.{plan.policy.spec.output.format}"
+    as_planned = log.name == f"log.{plan.output.format}"
     verb = "is in" if as_planned else "is not in"
     return Check(as_planned, f"{log.name}: {verb} the format of the plan")
 
@@ -450,17 +453,22 @@ def check_proof(plan: Plan) -> Check:
 
 
 def check_stamp(
-    log: LogFiles, plan: Plan, predicate: PrivacyStatement, read: Callable[[Path], dict[str, str]]
+    log: LogFiles,
+    plan: Plan,
+    predicate: PrivacyStatement,
+    read: Callable[[Path], Mapping[str, JsonValue]],
 ) -> Iterator[Check]:
-    """Whether each file of the log says of itself what the statement says; ``read`` gives what one
-    says, or raises LogError.
+    """Whether each file of the log, or the one beside it, says of the log what the statement says;
+    ``read`` gives what one says, or raises LogError.
     """
     if predicate.stamp == "none":
         yield Check(True, f"{log.name}: its format cannot hold a stamp, as the statement says")
         return
-    expected = flat(stamp(plan, predicate))
+    is_beside = predicate.stamp == "sidecar"
+    expected = sidecar(plan, predicate) if is_beside else flat(stamp(plan, predicate))
     wrong = 0
-    for file in log.files:
+    files = (log.path.with_name(SIDECAR_FILE),) if is_beside else log.files
+    for file in files:
         try:
             faults = differences(expected, read(file))
         except LogError as error:
@@ -469,7 +477,7 @@ def check_stamp(
             yield Check(False, f"{log.name_of(file)}: stamp: {fault}")
         wrong += len(faults)
     if not wrong:
-        whose = "the stamp of each part" if log.in_parts else "its stamp"
+        whose = "the stamp of each part" if len(files) > 1 else "its stamp"
         yield Check(True, f"{log.name}: {whose} has this statement's digest and guarantees")
 
 
@@ -498,6 +506,7 @@ def check_contents(
             spelled=spelled,
             by_value=by_value,
             units={unit.attribute or CASE_ID},
+            options=plan.output.options,
         )
         mismatches = tuple(column_mismatches(found.held, plan, predicate.released))
         for mismatch in mismatches:

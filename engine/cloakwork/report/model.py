@@ -408,10 +408,11 @@ def released_accuracy(folder: Path, statement: Statement, plan: Plan) -> Release
     timeless = TIMESTAMPS not in plan.released
     try:
         first, *others = signed.files
-        log = read_log(first, timeless=timeless)
+        read = partial(read_log, options=plan.output.options)
+        log = read(first, timeless=timeless)
         variants += histogram(log)
         for each in others:
-            variants += histogram(read_log(each, timeless=True, keep=_STANDARD.__contains__))
+            variants += histogram(read(each, timeless=True, keep=_STANDARD.__contains__))
         # Of times and values some cases are enough.
         sample = log.slice_cases(0, min(log.case_count, MOST_SAMPLED))
         grid = plan.facts.grid.total_seconds()
@@ -464,7 +465,7 @@ INTERNAL_BANNER: Final = "INTERNAL: holds figures from the raw log. Never publis
 REPORT_TYPE: Final = "urn:cloakwork:report:v1"
 
 Audience = Literal["internal", "public"]
-Format = Literal["html", "json", "pdf", "dpv", "oscal", "dpia"]
+Format = Literal["html", "json", "pdf", "dpv", "oscal", "dpia", "dp-registry"]
 
 
 class StepFigures(Frozen):

@@ -61,8 +61,9 @@ def outcome(published: "Published") -> tuple[ScreenSection, ...]:
         charged.append(unbounded)
     exposed = tuple(exposure_line(item, item.names) for item in published.statement.exposed)
     in_parts = f" ({published.part_count:,} parts)" if published.part_count > 1 else ""
-    measured = ", measurements.parquet" if release.measurements else ""
-    public = f"log{in_parts}, plan.json{measured}, statement.json (key {published.keyid[:16]})"
+    beside = ", csv-metadata.json" if published.statement.stamp == "sidecar" else ""
+    beside += ", measurements.parquet" if release.measurements else ""
+    public = f"log{in_parts}, plan.json{beside}, statement.json (key {published.keyid[:16]})"
     count = len(release.internal.notes)
     notes = f" ({counted(count, 'note')} on the log, under 'Notes')" if count else ""
     return (

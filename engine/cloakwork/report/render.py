@@ -25,7 +25,7 @@ from cloakwork.publishing.statement import (
     schema_fault,
 )
 from cloakwork.publishing.verify import check_signature, read_statement
-from cloakwork.report.html import dpia_html, internal_html, public_html
+from cloakwork.report.html import dpia_html, internal_html, page, public_html
 from cloakwork.report.interchange import assessment_results, dpv_terms
 from cloakwork.report.model import (
     INTERNAL_BANNER,
@@ -143,14 +143,16 @@ def _public_text(release: AuthenticRelease, format_: Format, ledger: Ledger | No
         pictures=released_pictures(release.folder, statement, plan),
         accuracy=released_accuracy(release.folder, statement, plan),
     )
+    if format_ == "dp-registry":
+        return markdown_of(page("registry.html", report=public))
     return public_html(public) if format_ == "html" else _json(public)
 
 
 def _internal_text(
     release: AuthenticRelease, format_: Format, ledger: Ledger | None, risk: RiskReport | None
 ) -> str:
-    if format_ == "dpv":
-        raise OutputError("the terms of DPV are of the public statement: use --audience public")
+    if format_ in ("dpv", "dp-registry"):
+        raise OutputError(f"{format_} is of the public statement: use --audience public")
     # Figures of another release would be read as this one's.
     if risk is not None:
         require_of_release(risk, release.statement.predicate.release)

@@ -9,18 +9,21 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from cloakwork.base.errors import CloakworkError, Infeasible, LogError
+from cloakwork.base.errors import CloakworkError, Infeasible, LogError, PlanMoved
 from cloakwork.base.facts import Facts
 from cloakwork.base.frozen import frozen
+from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.base.progress import Reporter
 from cloakwork.engines.base import Engine
 from cloakwork.engines.executors import InThisProcess, Processes
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog, LogHandle
-from cloakwork.log.formats.options import InputOptions
-from cloakwork.log.formats.reading import given_log, log_of_table, open_rows, read_log
+from cloakwork.log.formats.column_names import column_names
+from cloakwork.log.formats.csv import blocks_of
+from cloakwork.log.formats.options import LONGEST_NAME, InputOptions
+from cloakwork.log.formats.reading import asked_of, given_log, log_of_table, open_rows, read_log
 from cloakwork.log.formats.row_source import WHOLE, ReadRequest, RowSource
-from cloakwork.log.formats.source import files_of
+from cloakwork.log.formats.source import files_of, is_pattern
 from cloakwork.log.limits import OnExcess
 from cloakwork.log.pandas_tables import table_of
 from cloakwork.mechanisms.base import Device, Mechanism
@@ -28,7 +31,7 @@ from cloakwork.mechanisms.devices import INSTALL, computed_on, has_torch
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.mechanisms.registry import catalogue as all_mechanisms
 from cloakwork.plan.model import Catalogue, Plan
-from cloakwork.policy.model import Policy
+from cloakwork.policy.model import LogForm, Policy
 from cloakwork.run.prepare import SourceFigures
 
 
@@ -262,6 +265,50 @@ def _choice_of_file(
         if named == "local" or because is not None:
             return Choice(local_engine(), rows, because)
     return Choice(MemoryEngine(), read_log(path, request=request))
+
+
+def in_form_of(plan: Plan, log: object, columns: Mapping[str, str] | None) -> Plan:
+    """The plan, which says how ``log`` is written where its policy's output is ``auto``. Nothing is
+    read but how a CSV file calls its columns, and what separates them.
+
+    Raises PlanMoved where the plan was made for a log of another form, LogError for what is none.
+    """
+    if plan.policy.spec.output.format != "auto":
+        return plan
+    form = LogForm()
+    path = given_log(log) if isinstance(log, str | Path) else None
+    # An address that Spark alone can read is no file here.
+    if isinstance(path, Path) and (path.exists() or is_pattern(path) and path.parent.is_dir()):
+        form = _form_of(plan, path, columns)
+    if plan.form not in (None, form):
+        raise PlanMoved("the plan was made for a log of another format, or with other columns")
+    return plan.model_copy(update={"form": form})
+
+
+def _form_of(plan: Plan, path: Path, columns: Mapping[str, str] | None) -> LogForm:
+    file = files_of(path)[0]
+    form, request = asked_of(path, file, request_under(plan.policy, columns=columns))
+    if form not in ("xes", "csv", "parquet"):
+        return LogForm()
+    options = None
+    if form == "csv":
+        delimiter, header, _ = next(blocks_of(file, request.written, request.bounds))
+        kept = column_names(file, header, request).kept
+        names = {full: name for name, full in kept.items()}
+        # The plan is public: of the columns it names those that are released.
+        own = {
+            full: name
+            for full, name in names.items()
+            if full.startswith(CASE_PREFIX) and plan.releases(full)
+        }
+        own |= {CASE_ID: names[CASE_ID], ACTIVITY: names[request.activity]}
+        if TIMESTAMPS in plan.released:
+            own[TIMESTAMP] = names[request.timestamp]
+        # A name that no policy could hold gives way to that of the attribute.
+        own = {full: name for full, name in own.items() if full != name == name[:LONGEST_NAME]}
+        options = InputOptions(columns=own, delimiter=delimiter)
+    packed = ".gz" if form != "parquet" and file.suffix == ".gz" else ""
+    return LogForm.model_validate({"format": form + packed, "options": options})
 
 
 class RegisteredEngine(Protocol):

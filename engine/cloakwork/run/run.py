@@ -561,7 +561,7 @@ def finished(
 ) -> LogHandle:
     """The cases under fresh ids in random order, as whoever reads the release will read them."""
     shuffled = engine.shuffle(log, noise.stream())
-    types = TypesReadBack(plan.policy.spec.output.format)
+    types = TypesReadBack(plan.output.format)
     found = engine.summarise(shuffled, types)
     return shuffled.with_columns_of(partial(types.read_back, found=found))
 

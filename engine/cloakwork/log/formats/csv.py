@@ -201,6 +201,16 @@ def read_header(
     return header
 
 
+def blocks_of(
+    path: Path, options: InputOptions, limits: Limits
+) -> Iterator[tuple[str, list[str], Records]]:
+    """The file block by block: what separates its fields, the names of its columns, the records."""
+    with LogStream(path, limits) as stream:
+        blocks = CsvBlocks(stream, options)
+        for found in blocks:
+            yield blocks.separator, read_header(path, found, blocks.separator, limits), found
+
+
 def read_table(
     path: Path,
     found: Records,
@@ -286,12 +296,15 @@ def field_texts(values: pl.Series) -> pl.Series:
     return values.cast(pl.String)
 
 
-def write_csv(log: EventLog, path: Path) -> None:
+def write_csv(log: EventLog, path: Path, options: InputOptions | None = None) -> None:
     """Write ``log`` as CSV (RFC 4180), packed by gzip when ``path`` ends in ``.gz``; times in UTC
-    with their offset. ``OSError`` when it cannot be written.
+    with their offset. ``options``: the names of columns, and the delimiter. ``OSError`` when it
+    cannot be written.
     """
     table = flat_table(log, path)
     typed = [name for name, kind in table.schema.items() if kind != pl.String]
     table = table.with_columns([field_texts(values_of(table, name)).alias(name) for name in typed])
+    options = options or InputOptions()
+    table = table.rename(options.columns, strict=False)
     with open_output(path) as out:
-        table.write_csv(out, line_terminator="\r\n")
+        table.write_csv(out, line_terminator="\r\n", separator=options.delimiter or ",")

@@ -69,7 +69,7 @@ def examine_input(path: str | Path, stated: InputOptions = NOTHING_STATED) -> De
 
 
 def _examined(file: Path, stated: InputOptions) -> DetectedInput:
-    from cloakwork.log.formats.ocel import chosen_type, object_types
+    from cloakwork.log.formats.ocel import READ, chosen_type
 
     limits = current_limits()
     match stated.format or format_of(file):
@@ -77,10 +77,10 @@ def _examined(file: Path, stated: InputOptions) -> DetectedInput:
             return _examined_csv(file, limits, stated)
         case "excel":
             return _examined_workbook(file, limits, stated)
-        case "ocel-json" | "ocel-sqlite":
+        case "ocel-json" | "ocel-sqlite" | "ocel-xml" | "ocel-csv" as form:
             # One question: which type becomes the case.
             if stated.object_type is None:
-                types = object_types(file)
+                types = tuple(READ[form](file, limits).object_types)
                 chosen = chosen_type(file, types, types[0] if len(types) == 1 else None)
                 stated = stated.model_copy(update={"object_type": chosen})
             return DetectedInput(stated)

@@ -186,7 +186,7 @@ def guess_columns(
     said = said or {}
     search = _Search(header, table, said)
     # The case first: times and activities are judged by how they vary within cases.
-    objects = tuple(name for name in search.free() if name.startswith("ocel:type:"))
+    objects = tuple(name for name in search.free() if name.startswith(("ocel:type:", "ot:")))
     if objects and CASE_ID not in search.taken:
         counts = [f"'{shown(name)}' ({values_of(table, name).count():,})" for name in objects]
         said_of = f"which objects are cases is open; of {table.height:,} rows these name one: "

@@ -8,13 +8,15 @@ Data", SEFM 2019). Counts of all that are in the log's notes.
 An attribute NAME of the objects is there twice: ``case:NAME`` is its value at the first event of
 the case, ``object:NAME`` its value at each event.
 
-There are two files of OCEL 2.0 (ocel-standard.org, "OCEL 2.0 Specification"): JSON and SQLite; of
-OCEL 1.0 the JSON is read. A database comes from somebody else, so nothing in it runs: it is opened
-read-only and immutable, with an untrusted schema and no extensions; only its plain tables are read
-(no view, no virtual table, no generated column), and an authorizer allows nothing but to read
-columns. What is read is counted against the limits, since pages of a forged file can be shared.
+OCEL 2.0 (ocel-standard.org, "OCEL 2.0 Specification") is read in JSON, XML and SQLite, OCEL 1.0 in
+JSON, XML and the CSV of pm4py. A database comes from somebody else, so nothing in it
+runs: it is opened read-only and immutable, with an untrusted schema and no extensions; only its
+plain tables are read (no view, no virtual table, no generated column), and an authorizer allows
+nothing but to read columns. What is read is counted against the limits, since pages of a forged
+file can be shared.
 """
 
+import ast
 import json
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
@@ -30,12 +32,15 @@ from cloakwork.base.errors import LogError, UnsaidInput, first_line
 from cloakwork.base.naming import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, values_of
 from cloakwork.base.text import first_names, shown
 from cloakwork.log.formats.column_names import ColumnNames
+from cloakwork.log.formats.csv import blocks_of, read_table
 from cloakwork.log.formats.kinds import Kind, cast_to_kind, joined_declared, round_trips
+from cloakwork.log.formats.options import InputFormat, InputOptions
 from cloakwork.log.formats.row_source import Reader, ReadRequest
-from cloakwork.log.formats.source import LogStream, empty_file, format_of, require_bytes
+from cloakwork.log.formats.source import LogStream, empty_file, require_bytes
 from cloakwork.log.formats.tables import FileTable, TableSource, counted_notes
 from cloakwork.log.formats.written_times import WrittenTimes
-from cloakwork.log.limits import Limits, current_limits, raising, refuse_columns, refuse_unpacked
+from cloakwork.log.formats.xes_full import XmlReader
+from cloakwork.log.limits import Limits, raising, refuse_columns, refuse_unpacked
 
 _KINDS_IN_JSON: Final[dict[str, Kind]] = {
     "string": "text",
@@ -137,6 +142,113 @@ def _refuse_constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is no number")
 
 
+def from_xml(path: Path, limits: Limits) -> ObjectLog:
+    """As ``from_json``, of OCEL 1.0 or 2.0 in XML."""
+    document = _XmlDocument(path)
+    with LogStream(path, limits) as stream:
+        document.hear(stream)
+    return _Document(path).read(document.content)
+
+
+Entry = dict[str, Any]
+_SECTIONS: Final = {
+    "object-types": "objectTypes",
+    "event-types": "eventTypes",
+    "objects": "objects",
+    "events": "events",
+}
+"""The elements that hold the entries, and what the standard calls them in JSON."""
+
+
+class _XmlDocument(XmlReader):
+    """Makes the document of OCEL 2.0 in JSON of one in XML. An element is let go of when the event,
+    object or type that it stands in ends.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.content: dict[str, list[Entry]] = {name: [] for name in _SECTIONS.values()}
+        self._open: list[Entry] = []
+        self.parser.CharacterDataHandler = self._add_text
+
+    def _start_element(self, name: str, attributes: dict[str, str]) -> None:
+        own = {"tag": name.rpartition(" ")[2], "inside": [], "texts": []}
+        self._open.append({**attributes, **own})
+
+    def _add_text(self, text: str) -> None:
+        self._open[-1]["texts"].append(text)
+
+    def _end_element(self, name: str) -> None:
+        ended = self._open.pop()
+        ended.setdefault("value", "".join(ended["texts"]))
+        if len(self._open) > 2:
+            self._open[-1]["inside"].append(ended)
+        elif len(self._open) == 2 and (section := _SECTIONS.get(self._open[-1]["tag"])):
+            self.content[section].append(_entry_of(ended))
+
+
+def _entry_of(ended: Entry) -> Entry:
+    """The entry in JSON of an element. OCEL 1.0 has an element with a key where 2.0 has an
+    attribute.
+    """
+    said = {each.get("key"): each["value"] for each in ended["inside"]} | ended
+
+    def parts(*names: str) -> list[Entry]:
+        lists = (each for each in ended["inside"] if {each["tag"], each.get("key")} & {*names})
+        return [part for each in lists for part in each["inside"]]
+
+    return {
+        "name": said.get("name"),
+        "id": said.get("id"),
+        "type": said.get("type", said.get("activity")),
+        "time": said.get("time", said.get("timestamp")),
+        "relationships": [
+            {"objectId": part.get("object-id", part["value"])} for part in parts("objects", "omap")
+        ],
+        "attributes": [
+            {"name": part.get("key"), **part} for part in parts("attributes", "vmap", "ovmap")
+        ],
+    }
+
+
+def from_csv(path: Path, limits: Limits) -> ObjectLog:
+    """As ``from_json``, of OCEL 1.0 in CSV as pm4py writes it: a row an event, a column a type of
+    objects. Of these it has no values.
+    """
+    events: dict[str, Entry] = {}
+    objects: dict[str, Entry] = {}
+    for separator, header, block in blocks_of(path, InputOptions(), limits):
+        for row in read_table(path, block, separator, header).iter_rows(named=True):
+            named = [
+                (name, {"ocel:type": column.removeprefix(_OF_TYPE)})
+                for column, cell in row.items()
+                if column.startswith(_OF_TYPE) and cell
+                for name in _listed_in(path, cell)
+            ]
+            objects |= named
+            # Columns without a name begin with a NUL.
+            values = {
+                name: text for name, text in row.items() if not name.startswith(("ocel:", "\0"))
+            }
+            id_ = row.get("ocel:eid") or ""
+            if id_ in events:
+                raise LogError(path, f"two events have the id '{shown(id_)}'", hint=_AGAIN)
+            events[id_] = {**row, "ocel:omap": [name for name, _ in named], "ocel:vmap": values}
+    return _Document(path).read({"ocel:events": events, "ocel:objects": objects})
+
+
+_OF_TYPE: Final = "ocel:type:"
+
+
+def _listed_in(path: Path, cell: str) -> list[str]:
+    """The objects of a cell: ``['o1', 'o2']``, or one."""
+    try:
+        return ["" + name for name in ast.literal_eval(cell)] if cell.startswith("[") else [cell]
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        said = f"'{shown(cell)}' is no list of objects"
+        raise LogError(path, said, hint=_AGAIN) from None
+
+
 class _Document:
     """Takes a document apart; ``LogError`` where it is not as the standard says."""
 
@@ -176,6 +288,10 @@ class _Document:
                 rows["object_values"].append((id_, name, when, self._value(given)))
         for item in self._listed(content, "objectTypes"):
             found.object_types[self._text(item, "name", "object type")] = None
+        # The first version declares none.
+        found.object_types = found.object_types or {
+            str(type_): None for _, type_ in rows["objects"]
+        }
         return found
 
     def _as_second(self, content: Any) -> dict[str, Any]:
@@ -204,8 +320,7 @@ class _Document:
             objects = entries("ocel:objects", "ocel:type", "ocel:ovmap")
         except (AttributeError, KeyError, TypeError):
             raise self._fault("an entry is not as OCEL 1.0 has it") from None
-        types = [{"name": each["type"]} for each in objects]
-        return {"events": events, "objects": objects, "objectTypes": types}
+        return {"events": events, "objects": objects, "objectTypes": []}
 
     def _declared(self, content: Any, key: str) -> Iterator[tuple[str, str, Kind]]:
         """Each attribute that a type declares: the type, the name, what its values are."""
@@ -395,11 +510,6 @@ _KIND_WORDS: Final[dict[Kind, str]] = {
     "boolean": "truth value",
     "date": "time",
 }
-
-
-def object_types(path: Path) -> tuple[str, ...]:
-    """The types of objects that an object-centric log declares; errors as of ``read_log``."""
-    return tuple(READ[format_of(path)](path, current_limits()).object_types)
 
 
 def chosen_type(
@@ -594,8 +704,13 @@ def _typed(
     return values
 
 
-READ: Final = {"ocel-json": from_json, "ocel-sqlite": from_sqlite}
-READERS: Final = {
+READ: Final[dict[InputFormat, Callable[[Path, Limits], ObjectLog]]] = {
+    "ocel-json": from_json,
+    "ocel-sqlite": from_sqlite,
+    "ocel-xml": from_xml,
+    "ocel-csv": from_csv,
+}
+READERS: Final[dict[InputFormat, Reader]] = {
     name: Reader(
         partial(_ocel_rows, read),
         ("object_type", "time_zone"),

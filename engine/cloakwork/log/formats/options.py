@@ -125,7 +125,9 @@ ROLES: Final = {"case": CASE_ID, "activity": ACTIVITY, "timestamp": TIMESTAMP}
 ROW_NUMBER: Final = "row"
 """Beside attributes, what a mapping of columns may name: the column that numbers the rows."""
 
-InputFormat = Literal["xes", "csv", "parquet", "excel", "ocel-json", "ocel-sqlite"]
+InputFormat = Literal[
+    "xes", "csv", "parquet", "excel", "ocel-json", "ocel-sqlite", "ocel-xml", "ocel-csv"
+]
 
 Encoding = Literal[
     "utf-8",
@@ -193,7 +195,8 @@ def _known_zone(value: str) -> str:
     return value
 
 
-Text = Annotated[str, Field(min_length=1, max_length=200)]
+LONGEST_NAME: Final = 200
+Text = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
 
 
 class InputOptions(Described):

@@ -29,8 +29,7 @@ READERS: Final[dict[InputFormat, Reader]] = {
     "csv": csv.READER,
     "parquet": parquet.READER,
     "excel": excel.READER,
-    "ocel-json": ocel.READERS["ocel-json"],
-    "ocel-sqlite": ocel.READERS["ocel-sqlite"],
+    **ocel.READERS,
 }
 _ANYTHING: Final = ReadRequest()
 
@@ -148,6 +147,9 @@ def asked_of(
     """
     options = _with_columns(path, request.written, request.columns)
     form: InputFormat = options.format or format_of(first)
+    # An object-centric table of which a column is said to be the case is a table.
+    if form == "ocel-csv" and CASE_ID in options.columns:
+        form = "csv"
     reader = READERS[form]
     for name in options.model_dump(exclude={"format"}):
         # Whoever wrote an option expects it to count.
@@ -185,18 +187,20 @@ def write_log(
     *,
     annotations: tuple[Attribute, ...] = (),
     extensions: tuple[Extension, ...] = (),
+    options: InputOptions | None = None,
 ) -> None:
     """Write an event log; XES and CSV are packed by gzip when ``path`` ends in ``.gz``.
 
     ``annotations`` become attributes of the log element in XES and key-value metadata in Parquet;
-    CSV has no place for them. Tables (CSV, Parquet) have one row an event: a case without events
-    does not appear, and cases without an id of their own are refused. The same log gives the same
-    bytes. Raises ``OutputError`` when it cannot be written.
+    CSV has no place for them. ``options``: the names of columns and the delimiter of CSV. Tables
+    (CSV, Parquet) have one row an event: a case without events does not appear, and cases without
+    an id of their own are refused. The same log gives the same bytes. Raises ``OutputError`` when
+    it cannot be written.
     """
     file = Path(path)
     writers: Mapping[Format, Callable[[EventLog, Path], None]] = {
         "xes": partial(write_xes, annotations=annotations, extensions=extensions),
-        "csv": write_csv,
+        "csv": partial(write_csv, options=options),
         "parquet": partial(write_parquet, annotations=annotations),
     }
     try:

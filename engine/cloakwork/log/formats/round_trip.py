@@ -160,9 +160,9 @@ def with_one_spelling(table: pl.DataFrame, output: str) -> pl.DataFrame:
     """The table with one spelling for what the release will not tell apart.
 
     0.0 stands for -0.0 as well; where the release is CSV, the empty text is missing. Each value is
-    changed by itself.
+    changed by itself. ``auto`` may be CSV.
     """
-    is_csv = output.removesuffix(".gz") == "csv"
+    is_csv = output.startswith(("csv", "auto"))
     changed = []
     for name, kind in table.schema.items():
         values = values_of(table, name)

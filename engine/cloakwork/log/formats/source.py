@@ -5,6 +5,7 @@
 import codecs
 import gzip
 import os
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -33,19 +34,24 @@ SUFFIXES: Final[dict[str, InputFormat]] = {
     ".sqlite": "ocel-sqlite",
     ".sqlite3": "ocel-sqlite",
     ".db": "ocel-sqlite",
+    ".xmlocel": "ocel-xml",
 }
 TABLES: Final[frozenset[InputFormat]] = frozenset({"csv", "parquet", "excel"})
 """Formats whose columns have names of their own, which a policy maps."""
 
 SUPPORTED: Final = (
     "XES (.xes, .xes.gz), CSV (.csv, .csv.gz), Parquet (.parquet, .pq), Excel (.xlsx) "
-    "and OCEL 2.0 (.json, .sqlite)"
+    "and OCEL (.json, .xml, .sqlite, .csv)"
 )
 _STARTS: Final[dict[bytes, InputFormat]] = {
     b"PAR1": "parquet",
     b"SQLite format 3\0": "ocel-sqlite",
 }
 _BLOCK: Final = 16 << 20  # bytes
+_BEGINNING: Final = 1 << 16  # bytes
+_OBJECT_XML: Final = re.compile(rb"<([^\s<>:]+:)?(events|objects|object-types)[\s/>]")
+_OBJECT_TABLE: Final = re.compile(rb"(?=[^\n]*ocel:eid)[^\n]*ocel:type:")
+"""The first line of OCEL 1.0 in CSV."""
 _MOST_FILES: Final = 10_000  # of a folder
 _WIDE_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
 _COMPRESSION: Final = 6  # gzip's own default: 9 takes three times as long for one or two percent
@@ -130,17 +136,19 @@ def format_of(path: Path) -> InputFormat:
     """
     path = files_of(path)[0]
     known = format_by_suffix(path)
-    if known:
+    if known not in (None, "csv"):
         return known
     with LogStream(path) as stream:
-        start = stream.read(64)
+        start = stream.read(_BEGINNING)
+    if known:
+        return "ocel-csv" if _OBJECT_TABLE.match(start) else known
     if not start:
         raise empty_file(path)
     for magic, form in _STARTS.items():
         if start.startswith(magic):
             return form
     if start.lstrip(b" \t\r\n").startswith(_XML_STARTS):
-        return "xes"
+        return "ocel-xml" if _OBJECT_XML.search(start) else "xes"
     raise LogError(
         path,
         "this is no log format that Cloakwork reads",

@@ -95,6 +95,14 @@ class XmlReader(ABC):
         self.parser.EndElementHandler = self._end_element
         self.parser.StartDoctypeDeclHandler = self._refuse_doctype
 
+    def hear(self, stream: LogStream) -> None:
+        """Of the whole file."""
+        with xml_faults(self._path):
+            feeder = Feeder(self._path, self.parser, stream.limits)
+            while data := stream.read(_CHUNK):
+                feeder.feed(data)
+            feeder.feed(b"", last=True)
+
     @abstractmethod
     def _start_element(self, name: str, attributes: dict[str, str]) -> None: ...
 
@@ -176,9 +184,10 @@ class LogXml(XmlReader):
                 self._opened_traces += 1
                 self.trace_at = self.parser.CurrentByteIndex
                 return
-            if name.rpartition(" ")[2] == "object-types":
+            if name.rpartition(" ")[2] in ("object-types", "objects", "events"):
                 raise self._fault_here(
-                    "an object-centric log (OCEL 2.0) in XML is not read", "give its JSON or SQLite"
+                    "this is an object-centric log, and no XES",
+                    "call the file .xmlocel, or say format: ocel-xml under spec.input",
                 )
             self.irregular.stray_events += name == self._event
             self._skip_element()

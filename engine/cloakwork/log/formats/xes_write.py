@@ -22,10 +22,9 @@ from cloakwork.base.naming import values_of
 from cloakwork.base.text import shown
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
 from cloakwork.log.formats.source import LogStream, open_output
-from cloakwork.log.formats.xes_full import Feeder, XmlReader, xml_faults
+from cloakwork.log.formats.xes_full import XmlReader
 
 Value = str | int | float | bool | datetime | None
-_CHUNK: Final = 1 << 16
 _TRUE: Final = {"true", "1"}
 _ELEMENTS: Final = {"string", "id", "int", "float", "boolean", "date", "list", "container"}
 
@@ -231,11 +230,8 @@ def read_annotations(path: str | Path) -> tuple[Attribute, ...]:
     """
     file = Path(path)
     header = _Header(file)
-    with LogStream(file) as stream, xml_faults(file), suppress(_FirstTraceReached):
-        feeder = Feeder(file, header.parser, stream.limits)
-        while data := stream.read(_CHUNK):
-            feeder.feed(data)
-        feeder.feed(b"", last=True)
+    with LogStream(file) as stream, suppress(_FirstTraceReached):
+        header.hear(stream)
     return tuple(header.found)
 
 
