@@ -278,7 +278,7 @@ def in_form_of(plan: Plan, log: object, columns: Mapping[str, str] | None) -> Pl
     form = LogForm()
     path = given_log(log) if isinstance(log, str | Path) else None
     # An address that Spark alone can read is no file here.
-    if isinstance(path, Path) and (path.exists() or is_pattern(path) and path.parent.is_dir()):
+    if isinstance(path, Path) and (path.exists() or (is_pattern(path) and path.parent.is_dir())):
         form = _form_of(plan, path, columns)
     if plan.form not in (None, form):
         raise PlanMoved("the plan was made for a log of another format, or with other columns")

@@ -68,14 +68,16 @@ def test_what_pm4py_writes_is_read_as_from_json(
         assert rows.equals(expected_rows)
 
 
-def test_a_table_of_which_a_column_is_the_case_is_a_table(by_pm4py: Path) -> None:
+def test_whoever_says_that_it_is_a_table_gets_a_table(by_pm4py: Path) -> None:
     """As it is written, a list of objects being one name; nothing else is guessed."""
     columns = {
         "case": "ocel:type:order",
         "activity": "ocel:activity",
         "timestamp": "ocel:timestamp",
     }
-    log = read_log(by_pm4py / "one.csv", columns=columns)
+    assert "format the log has" in refused(by_pm4py / "one.csv", columns=columns)
+    options = InputOptions(format="csv", columns=columns)
+    log = read_log(by_pm4py / "one.csv", options=options)
     assert sorted(map(len, log.cases["case:concept:name"])) == [6, 6, len("['o2', 'o1']")]
 
 

@@ -147,9 +147,6 @@ def asked_of(
     """
     options = _with_columns(path, request.written, request.columns)
     form: InputFormat = options.format or format_of(first)
-    # An object-centric table of which a column is said to be the case is a table.
-    if form == "ocel-csv" and CASE_ID in options.columns:
-        form = "csv"
     reader = READERS[form]
     for name in options.model_dump(exclude={"format"}):
         # Whoever wrote an option expects it to count.
