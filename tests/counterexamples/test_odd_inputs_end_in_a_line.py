@@ -309,11 +309,21 @@ def test_a_very_long_case_is_not_compared_with_itself(monkeypatch):
 
 
 def test_an_object_centric_log_in_xml_is_not_read_as_an_empty_one(tmp_path):
-    """Its root is called as that of XES, and it holds no trace."""
-    path = tmp_path / "orders.xml"
-    path.write_text(
+    """Its root is called as that of XES, and it holds no trace: whatever its name, nothing is read
+    before somebody says which objects are cases.
+    """
+    text = (
         '<?xml version="1.0"?>\n<log>\n<object-types><object-type name="order"/></object-types>\n'
         '<events><event id="e" type="pay" time="2024-01-01T00:00:00Z"/></events>\n</log>\n'
     )
-    with pytest.raises(LogError, match=r"orders\.xml:3: an object-centric log .* is not read"):
-        read_log(path)
+    for name, said in (
+        (
+            "orders.xml",
+            r"orders\.xml: this is an object-centric log; its object types are order; say",
+        ),
+        ("orders.xes", r"orders\.xes:3: this is an object-centric log, and no XES"),
+    ):
+        path = tmp_path / name
+        path.write_text(text)
+        with pytest.raises(LogError, match=said):
+            read_log(path)

@@ -320,7 +320,7 @@ class LogForm(Described):
 class Output(Described):
     """How the release is written."""
 
-    format: LogFormat | Literal["auto"] = "xes.gz"
+    format: Literal[LogFormat, "auto"] = "xes.gz"
     """File format of the released log; auto: that of the log that comes in, of CSV with its names
     of columns and its delimiter, where that is XES, CSV or Parquet
     """
