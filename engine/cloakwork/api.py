@@ -55,9 +55,9 @@ from cloakwork.run.reading import (
     in_form_of,
     read_sample,
     read_under,
-    require_device,
     rows_or_log,
 )
+from cloakwork.run.requirements import require_device
 from cloakwork.run.run import (
     EntryDetails,
     Release,

@@ -6,7 +6,7 @@ import pytest
 from cloakwork.base.costs import DiscreteLaplace, Repeated
 from cloakwork.errors import PlanUnsound
 from cloakwork.kernel import Cases, Entries, Gaussian, Laplace, Truncated
-from cloakwork.kernel.books import selection_event
+from cloakwork.kernel.noises import selection_event
 from cloakwork.noise import reproducible
 from kernel.small import Silent, batch, kernel_of, measured
 

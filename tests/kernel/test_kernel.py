@@ -30,7 +30,7 @@ from cloakwork.kernel import (
     NoisySums,
     Truncated,
 )
-from cloakwork.kernel.books import selection_event
+from cloakwork.kernel.noises import selection_event
 from cloakwork.kernel.vectors import Sums, key_of
 from cloakwork.noise import reproducible
 from kernel.small import Silent, batch, case_by_case, kernel_of, measured

@@ -12,7 +12,7 @@ from cloakwork.accounting.leaf_events import leaves_of
 from cloakwork.base.costs import DiscreteGaussian, DiscreteLaplace, Repeated
 from cloakwork.errors import PlanUnsound
 from cloakwork.kernel import ONE, Clip, Gaussian, Laplace, Truncated
-from cloakwork.kernel.books import LARGEST, gaussian_tail, laplace_tail, selection_event
+from cloakwork.kernel.noises import LARGEST, gaussian_tail, laplace_tail, selection_event
 from cloakwork.noise import reproducible
 from kernel.laws import (
     NEVER,

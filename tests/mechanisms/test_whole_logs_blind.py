@@ -18,7 +18,8 @@ import pytest
 from cloakwork import read_log
 from cloakwork.engines.measured import measured_log, measured_of
 from cloakwork.kernel import Clip, Descent, Kernel, Selected, vectors
-from cloakwork.kernel.books import composed, selection_event
+from cloakwork.kernel.books import composed
+from cloakwork.kernel.noises import selection_event
 from cloakwork.kernel.vectors import Sums
 from cloakwork.mechanisms.steps import Enrichment, Times
 from cloakwork.mechanisms.timestamps.regression import TimestampRegression

@@ -11,7 +11,7 @@ from cloakwork.evaluation.dp_audit import CanaryAudit, audit_canaries, audit_ste
 from cloakwork.evaluation.one_mechanism import plan_for
 from cloakwork.evaluation.pairs import canary_log
 from cloakwork.kernel import Gaussian, Laplace, vectors
-from cloakwork.kernel.books import Truncated
+from cloakwork.kernel.noises import Truncated
 from cloakwork.kernel.vectors import Vectors
 from cloakwork.noise import reproducible
 from cloakwork.run.replay import CanaryScores, replayed_steps

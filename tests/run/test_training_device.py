@@ -15,7 +15,7 @@ from cloakwork.kernel import Descent
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.mechanisms.variants.threshold import VariantThreshold
-from cloakwork.run.reading import duration_in_words, training_line
+from cloakwork.run.requirements import duration_in_words, training_line
 from cloakwork_extras.networks.steps import TrainsNetwork, chosen_device
 from conftest import EXAMPLES, Said
 from extras.networks.test_devices import stand_in_for_torch

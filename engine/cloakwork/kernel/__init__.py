@@ -1,6 +1,6 @@
 """The kernel: what a mechanism that measures holds instead of data (``docs/decisions/13``)."""
 
-from cloakwork.kernel.books import AnswerNoise, Books, Gaussian, Laplace, Truncated, vector_event
+from cloakwork.kernel.books import Books
 from cloakwork.kernel.cases import Cases, Column, Columns, Entries, NotGranted, Query
 from cloakwork.kernel.gradients import DenseMoves, Descent, Factors, Moves
 from cloakwork.kernel.growth import Growth, Level
@@ -16,6 +16,7 @@ from cloakwork.kernel.kernel import (
     Selected,
     Table,
 )
+from cloakwork.kernel.noises import AnswerNoise, Gaussian, Laplace, Truncated, vector_event
 from cloakwork.kernel.perturb import Perturbation
 from cloakwork.kernel.vectors import ONE, Clip, vectors_of
 

@@ -31,8 +31,8 @@ from cloakwork.base.costs import PoissonSampled, PrivacyEvent
 from cloakwork.base.errors import PlanUnsound
 from cloakwork.base.exact import drawn_rate, drawn_sigma
 from cloakwork.base.frozen import frozen
-from cloakwork.kernel.books import Gaussian
 from cloakwork.kernel.cases import DIFFERS, Cases, Silently
+from cloakwork.kernel.noises import Gaussian
 
 Array = Any
 """An array of numpy or a tensor of torch, on any device: all that is called here is spelled alike

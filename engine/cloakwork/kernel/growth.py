@@ -23,8 +23,9 @@ import numpy as np
 from cloakwork.base.arrays import Ints, group_sums
 from cloakwork.base.errors import PlanUnsound
 from cloakwork.base.frozen import frozen
-from cloakwork.kernel.books import AnswerNoise, Books, require_known
+from cloakwork.kernel.books import Books
 from cloakwork.kernel.cases import Cases, Query
+from cloakwork.kernel.noises import AnswerNoise, require_known
 from cloakwork.kernel.vectors import ONE, answered
 from cloakwork.noise import Noise
 

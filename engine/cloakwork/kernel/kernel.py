@@ -19,19 +19,11 @@ from cloakwork.base.costs import Cost, EpsilonDelta, NonPrivate, PoissonSampled,
 from cloakwork.base.errors import PlanUnsound
 from cloakwork.base.exact import drawn_rate
 from cloakwork.base.frozen import frozen
-from cloakwork.kernel.books import (
-    AnswerNoise,
-    Books,
-    Gaussian,
-    Laplace,
-    composed,
-    repeated,
-    require_known,
-    selection_event,
-)
+from cloakwork.kernel.books import Books, composed, repeated
 from cloakwork.kernel.cases import ASKED_AGAIN, Cases, Query, Silently
 from cloakwork.kernel.gradients import Descent, Gradient, Update
 from cloakwork.kernel.growth import Growth
+from cloakwork.kernel.noises import AnswerNoise, Gaussian, Laplace, require_known, selection_event
 from cloakwork.kernel.vectors import (
     ONE,
     AskedTwice,

@@ -27,7 +27,8 @@ from cloakwork.base.errors import PlanUnsound
 from cloakwork.base.exact import drawn_scale
 from cloakwork.base.facts import UNIX_EPOCH, Window
 from cloakwork.base.frozen import frozen
-from cloakwork.kernel.books import LARGEST, Books, composed, repeated
+from cloakwork.kernel.books import Books, composed, repeated
+from cloakwork.kernel.noises import LARGEST
 from cloakwork.noise import Addresses, Stream
 
 CALENDAR: Final = Window(start=datetime(2, 1, 1, tzinfo=UTC), end=datetime(9998, 1, 1, tzinfo=UTC))

@@ -51,7 +51,7 @@ from cloakwork.report.texts import (
     unit_text,
     warning_lines,
 )
-from cloakwork.run.reading import training_line
+from cloakwork.run.requirements import training_line
 from cloakwork.run.run import previewable
 
 if TYPE_CHECKING:

@@ -66,7 +66,8 @@ from cloakwork.run.prepare import (
     under_standard_names,
     with_one_unit_a_case,
 )
-from cloakwork.run.reading import local_engine, require_fitting
+from cloakwork.run.reading import local_engine
+from cloakwork.run.requirements import require_fitting
 from cloakwork.run.search_cache import SearchCache
 from cloakwork.run.steps import GrantedStep
 

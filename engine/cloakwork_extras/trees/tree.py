@@ -34,7 +34,7 @@ from cloakwork.kernel import (
     Query,
     Randomness,
 )
-from cloakwork.kernel.books import gaussian_tail, laplace_tail
+from cloakwork.kernel.noises import gaussian_tail, laplace_tail
 
 NoiseKind = Literal["gaussian", "laplace"]
 T = TypeVar("T")

@@ -25,7 +25,7 @@ from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.base.naming import CASE_PREFIX, VALUES_TABLE
 from cloakwork.base.quantities import IF_SAID, Frozen, Number
 from cloakwork.kernel import Cases, Clip, Entries, Gaussian, Kernel, Query, Randomness, Table
-from cloakwork.kernel.books import selection_event
+from cloakwork.kernel.noises import selection_event
 from cloakwork.mechanisms.attributes.contributions import (
     MOVED,
     NORMS,
