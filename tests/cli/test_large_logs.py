@@ -124,7 +124,7 @@ def test_risk_links_no_sample_with_a_release(cloakwork, folder, ledger, tmp_path
     asked = ("--targets", "20", "--quiet", "--json")
     alone = alike(cloakwork, folder, "risk", "LOG", *asked)
     assert alone["cases"] == 40 and SAMPLE in alone["notes"][0]
-    assert "fewer are found" in alone["notes"][0]
+    assert "no more are found" in alone["notes"][0]
     out = tmp_path / "release"
     made = cloakwork("apply", KANON, folder, "--out", out, "--ledger", ledger, "--quiet")
     assert made.code == 0, made.err
@@ -174,9 +174,9 @@ def test_apply_takes_a_pattern(cloakwork, folder, ledger, tmp_path):
         "apply", KANON, folder / "part-[0]*.parquet", "--out", tmp_path / "none", *asked
     )
     # Brackets are no signs of a pattern, as they stand in many names.
-    assert said.code == 1 and "no file is called part-[0]*.parquet" in said.out
+    assert said.code == 1 and "no file in it is called part-[0]*.parquet" in said.out
     assert not (tmp_path / "none").exists()
     said = cloakwork("apply", KANON, folder / "part-?.parquet", "--out", tmp_path / "r", *asked)
     assert said.code == 0, said.out
     said = cloakwork("plan", KANON, folder / "no-*.parquet", *asked)
-    assert said.code == 1 and "no file is called no-*.parquet" in said.out
+    assert said.code == 1 and "no file in it is called no-*.parquet" in said.out

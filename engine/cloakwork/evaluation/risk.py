@@ -184,8 +184,8 @@ def _of_samples(
         if each.log.sample:
             yield (
                 f"of {each.name} a random sample stands for the log, {each.log.sample}, and who "
-                "looks for a case searches these alone: among all cases fewer are found, and what "
-                "is inferred may be more or less"
+                "looks for a case searches these alone: among all cases no more are found, and "
+                "what is inferred may be more or less"
             )
     large = [each.name for each in (original, *releases) if each.log.sample]
     if not large:

@@ -87,7 +87,7 @@ def test_a_folder_and_a_pattern_give_the_sample_of_the_file(tmp_path: Path) -> N
     assert_same_log(one, read_log(folder, sampled=True))
     (folder / "notes.csv").write_text("no log")
     assert_same_log(one, read_log(folder / "part-*.parquet", sampled=True))
-    with pytest.raises(LogError, match=r"no file is called nothing-\*"):
+    with pytest.raises(LogError, match=r"no file in it is called nothing-\*"):
         read_log(folder / "nothing-*", sampled=True)
     with pytest.raises(LogError, match=r"notes\.csv"):
         read_log(folder)

@@ -146,7 +146,7 @@ def from_xml(path: Path, limits: Limits) -> ObjectLog:
     """As ``from_json``, of OCEL 1.0 or 2.0 in XML."""
     document = _XmlDocument(path)
     with LogStream(path, limits) as stream:
-        document.hear(stream)
+        document.parse(stream)
     return _Document(path).read(document.content)
 
 

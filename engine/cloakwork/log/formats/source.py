@@ -235,7 +235,7 @@ def _files_in(folder: Path, pattern: str = "*") -> tuple[Path, ...]:
     if not names:
         raise LogError(
             folder,
-            "the folder holds no log" if pattern == "*" else f"no file is called {pattern}",
+            "the folder holds no log" if pattern == "*" else f"no file in it is called {pattern}",
             hint="check the path",
         )
     if len(names) > _MOST_FILES:

@@ -95,8 +95,8 @@ class XmlReader(ABC):
         self.parser.EndElementHandler = self._end_element
         self.parser.StartDoctypeDeclHandler = self._refuse_doctype
 
-    def hear(self, stream: LogStream) -> None:
-        """Of the whole file."""
+    def parse(self, stream: LogStream) -> None:
+        """The whole file, tag by tag."""
         with xml_faults(self._path):
             feeder = Feeder(self._path, self.parser, stream.limits)
             while data := stream.read(_CHUNK):

@@ -231,7 +231,7 @@ def read_annotations(path: str | Path) -> tuple[Attribute, ...]:
     file = Path(path)
     header = _Header(file)
     with LogStream(file) as stream, suppress(_FirstTraceReached):
-        header.hear(stream)
+        header.parse(stream)
     return tuple(header.found)
 
 
