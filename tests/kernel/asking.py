@@ -12,7 +12,7 @@ from cloakwork.base.costs import FREE, Cost
 from cloakwork.base.facts import Facts, Unit
 from cloakwork.base.lineage import CONTROL_FLOW
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.kernel import ONE, Books, Clip, Growth, Kernel, books, vectors_of
+from cloakwork.kernel import ONE, Books, Clip, Growth, Kernel, noises, vectors_of
 from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.profile import ProfileParams, measure_profile
 from cloakwork.mechanisms.registry import catalogue
@@ -55,7 +55,7 @@ NOTHING = Nothing()
 def noise_that_is_none():
     """Kernels take it here alone: what is looked at is what is asked, without noise."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(books, "_KNOWN", (*books._KNOWN, type(NOTHING)))
+        patched.setattr(noises, "_KNOWN", (*noises._KNOWN, type(NOTHING)))
         yield
 
 

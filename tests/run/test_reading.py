@@ -17,7 +17,7 @@ from cloakwork.mechanisms.registry import catalogue
 from cloakwork.plan.model import Plan
 from cloakwork.plan.policies import parse_policy
 from cloakwork.policy.model import Policy
-from cloakwork.run import reading
+from cloakwork.run import reading, requirements
 from cloakwork.run.prepare import required_attributes
 from cloakwork.run.reading import Choice, choice_for, log_in_memory, read_under
 
@@ -142,7 +142,7 @@ def test_a_step_that_needs_all_cases_keeps_it_in_memory(monkeypatch: pytest.Monk
     monkeypatch.setattr(reading, "IN_MEMORY", 1_000)
     monkeypatch.setattr(reading, "SMALL_FILE", 0)
     plan = plan_of("kanon-quasi-identifiers")
-    assert reading.needs_all_cases(plan, catalogue()).keys() == {"kanon/fill"}
+    assert requirements.needs_all_cases(plan, catalogue()).keys() == {"kanon/fill"}
     assert isinstance(choice(None, plan).engine, MemoryEngine)
     assert isinstance(choice("local", plan).engine, LocalEngine)
 
@@ -151,7 +151,7 @@ def test_too_many_cases_at_once_are_refused_before_a_charge(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """One line with what to do; the ledger has no entry."""
-    monkeypatch.setattr(reading, "AT_ONCE", 1_000)
+    monkeypatch.setattr(requirements, "AT_ONCE", 1_000)
     ledger = cloakwork.Ledger(str(tmp_path / "ledger.db"), notice=lambda _: None)
     policy = ROOT / "policies" / "kanon-quasi-identifiers.yaml"
     with pytest.raises(Infeasible, match=r"kanon/fill.*--engine memory") as caught:
