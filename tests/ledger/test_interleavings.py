@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import create_engine, event, text
 from sqlalchemy.engine import Engine
 
 from cloakwork.errors import CloakworkError
@@ -275,10 +275,17 @@ def test_the_total_holds_in_every_order(fresh, clients):
 
 @pytest.mark.parametrize("clients", in_long_form(*CLIENTS), ids=named)
 def test_the_total_holds_in_every_order_on_a_server(postgres, clients):
-    """On Postgres."""
+    """On Postgres, in one database that is emptied before each order: to make one takes longer
+    than the order.
+    """
+    address = postgres.database()
+    server = create_engine(address)
 
     def made() -> Ledger:
-        ledger = Ledger(postgres.database(), notice=lambda _: None)
+        with server.begin() as connection:
+            connection.execute(text("DROP SCHEMA public CASCADE"))
+            connection.execute(text("CREATE SCHEMA public"))
+        ledger = Ledger(address, notice=lambda _: None)
         with ledger.journal.transaction():
             pass
         return ledger
