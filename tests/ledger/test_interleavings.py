@@ -116,7 +116,8 @@ class Turns:
     def stop(self, statement: str) -> None:
         """Wait for this thread's turn; ``end``: its transaction ends with it."""
         number = _number.get(threading.get_ident())
-        if number is None:
+        # What a client sets for its own session moves nothing that another one sees.
+        if number is None or statement.startswith("SET LOCAL"):
             return
         with self._turn:
             self._waiting[number] = statement
