@@ -46,6 +46,8 @@ DELTAS = {
     "receipt": 1e-5,
     "bpic2020_domestic_declarations": 4.9e-6,
     "bpic2012": 4.9e-6,
+    "bpic2012_a": 2.4e-6,
+    "bpic2014_f": 9e-7,
     "road_traffic_fines": 4.9e-7,
 }
 VALUES = {

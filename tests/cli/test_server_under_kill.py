@@ -42,7 +42,7 @@ from postgres import kill_server
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
-places = 0
+places, delay = 0, {delay}
 
 def kill(what):
     Path({mark!r}).write_text(what)
@@ -56,10 +56,10 @@ def place(what):
     places += 1
     if places != {n}:
         return
-    if {delay} is None:
+    if delay is None:
         kill(what)
     else:
-        threading.Timer({delay}, kill, [what]).start()
+        threading.Timer(delay, kill, [what]).start()
 
 event.listen(Engine, "before_cursor_execute", lambda c, s, said, *rest: place(said[:60]))
 event.listen(Engine, "commit", lambda _: place("commit"))
