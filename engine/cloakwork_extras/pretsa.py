@@ -159,7 +159,9 @@ class _TreeWalk:
                 self.variants_placed_on[variant] = []
         for variant in sorted(moved):
             self.deadline.require_time()
-            nearest, _ = problem.distances.nearest(variant, np.flatnonzero(self.cases))
+            held = np.flatnonzero(self.cases)
+            distances = problem.distances.between(np.array([variant]), held)[0]
+            nearest = held[distances == distances.min()]
             # The most frequent; of equally frequent ones the first, which ``argmax`` gives.
             target = int(nearest[np.argmax(self.cases[nearest])])
             self._add_cases(target, int(problem.cases[variant]), int(problem.mass[variant]))

@@ -210,10 +210,6 @@ _NUMBER_OF_SURROGATES: Final = 0x800
 MOST_EVENTS: Final = 16_383
 """Events of the longest case whose distance to any other fits 16 bits."""
 
-_COMPARED_FIRST: Final = 16
-"""How many of the likeliest neighbours are compared first, to find out which others need not be."""
-
-
 @frozen
 class CodedSequences:
     """Sequences of labels over one sorted alphabet.
@@ -257,8 +253,7 @@ def position_to_code(position: int) -> int:
 class EditDistances:
     """Edit distances between coded sequences, found when asked.
 
-    ``texts``: coded sequences. Asked for the nearest, it never compares sequences that must be far,
-    since the activities that one has and the other lacks bound their distance from below.
+    ``texts``: coded sequences.
     """
 
     def __init__(self, texts: tuple[str, ...], metric: Metric = "levenshtein") -> None:
@@ -326,73 +321,7 @@ class EditDistances:
         )
         return np.asarray(distances, np.int64)
 
-    def nearest(self, source: int, among: Ints) -> tuple[Ints, int]:
-        """Those of ``among`` (int64, not empty, ascending) that are nearest to ``source``,
-        ascending, and how far.
-        """
-        least = self._lower_bounds(source, among)
-        few = min(_COMPARED_FIRST, len(least)) - 1
-        # The likeliest are those of the least lower bounds.
-        is_likely = least <= np.partition(least, few)[few]
-        best_of_likely = int(self._distances_to(source, among[is_likely]).min())
-        # Whatever must be farther than the best one found need not be compared.
-        candidates = among[least <= best_of_likely]
-        distances = self._distances_to(source, candidates, best_of_likely)
-        nearest = distances.min()
-        return candidates[distances == nearest], int(nearest)
-
-    @cached_property
-    def _occurrences(self) -> Ints32:
-        """How often each activity occurs in each text: int32, shape (activities, texts)."""
-        code_points = [ord(symbol) for text in self._texts for symbol in text]
-        symbols, codes = np.unique(code_points, return_inverse=True)
-        lengths = [len(text) for text in self._texts]
-        text_of_symbol = np.repeat(np.arange(len(self._texts)), lengths)
-        table = np.zeros((len(symbols), len(self._texts)), np.int32)
-        # Not ``table[...] += 1``, which counts an activity that recurs once only.
-        np.add.at(table, (codes, text_of_symbol), 1)
-        return table
-
-    @cached_property
-    def _lengths(self) -> Ints:
-        return np.asarray(self._occurrences.sum(axis=0), np.int64)
-
     def _scorer(self) -> Any:
         from rapidfuzz.distance import Indel, Levenshtein
 
         return Levenshtein.distance if self.metric == "levenshtein" else Indel.distance
-
-    def _lower_bounds(self, source: int, among: Ints) -> Ints:
-        """What the distances to ``among`` are at least: int64, shape (among,).
-
-        One sequence has activities too many and lacks others. ``indel`` needs an edit for each of
-        either; with substitutions the larger of the two numbers suffices, which is half the sum of
-        all differences and of the difference in length.
-        """
-        own = self._occurrences[:, source : source + 1]
-        difference = self._occurrences - own
-        differing = np.abs(difference).sum(axis=0)
-        if self.metric == "indel":
-            return np.asarray(differing[among], np.int64)
-        longer_by = np.abs(self._lengths - self._lengths[source])
-        larger_number = (differing + longer_by) // 2
-        return np.asarray(larger_number[among], np.int64)
-
-    def _distances_to(
-        self,
-        source: int,
-        others: Ints,
-        cutoff: int | None = None,
-    ) -> Ints:
-        """Distances; those beyond ``cutoff`` are given as ``cutoff + 1``."""
-        from rapidfuzz import process
-
-        scores = process.cdist(
-            [self._texts[source]],
-            self._texts[others],
-            scorer=self._scorer(),
-            score_cutoff=cutoff,
-            dtype=np.int32,
-        )
-        # One row, for there is one source.
-        return np.asarray(scores[0], np.int64)

@@ -2,7 +2,6 @@
 
 from collections import Counter
 
-import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -12,7 +11,7 @@ from rapidfuzz.distance import Levenshtein
 from cloakwork.base.facts import Facts, Unit
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.guarantees import DifferentialPrivacy, KAnonymity
-from cloakwork.log.variants import EditDistances, encode_sequences
+from cloakwork.log.variants import encode_sequences
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork_extras.pretsa import Pretsa, PretsaParams, Scope
 from conftest import runs
@@ -171,14 +170,3 @@ def test_pretsa_decides_as_the_plain_algorithm_does(
     assert plain_pretsa(courses, k, scope) == {
         "".join(source): "".join(target) for source, target, _ in table.rows()
     }
-
-
-@given(texts=st.sets(st.text("abcd", max_size=9), min_size=2, max_size=60), chosen=st.data())
-def test_nearest_sequences_are_the_nearest(texts: set[str], chosen: st.DataObject) -> None:
-    """The lower bound leaves out no sequence that is as near."""
-    every = tuple(sorted(texts))
-    among = sorted(chosen.draw(st.sets(st.sampled_from(range(len(every))), min_size=1)))
-    distances = {other: Levenshtein.distance(every[0], every[other]) for other in among}
-    nearest, distance = EditDistances(every).nearest(0, np.array(among))
-    assert distance == min(distances.values())
-    assert nearest.tolist() == [other for other in among if distances[other] == distance]
