@@ -134,7 +134,8 @@ def apply(
     )
     require_device(plan, device, reporter)
     watch = stopwatch or Stopwatch()
-    left = AttributesLeft(required_attributes(plan))
+    stated = plan.policy.spec.input
+    left = AttributesLeft(required_attributes(plan), stated and stated.starts)
     with watch.stage("read"):
         chosen = choice_for(engine, log, plan, columns, left, reporter)
     if chosen.because is not None:

@@ -31,7 +31,15 @@ from cloakwork.base.errors import LogError
 from cloakwork.base.facts import CASE
 from cloakwork.base.frozen import frozen
 from cloakwork.base.globs import is_glob
-from cloakwork.base.naming import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, values_of
+from cloakwork.base.naming import (
+    ACTIVITY,
+    CASE_ID,
+    CASE_PREFIX,
+    LIFECYCLE,
+    START,
+    TIMESTAMP,
+    values_of,
+)
 from cloakwork.base.progress import Reporter
 from cloakwork.base.quantities import parse_duration
 from cloakwork.base.text import first_fault, first_names, shown, tried_on, words_of
@@ -447,6 +455,9 @@ class Suggestion:
         return policy_text(self)
 
 
+_STARTED: Final = ("start", "START", "Start")
+
+
 def _notes_on(found: Suggestion) -> Iterator[str]:
     if found.sample:
         yield tried_on(found.sample)
@@ -454,6 +465,12 @@ def _notes_on(found: Suggestion) -> Iterator[str]:
         yield from rows_left_out(found.log)
         for name in (CASE_ID, *found.persons):
             yield from read_alike(found.log.cases, name)
+        events = found.log.events
+        tells = {START} & {*events.columns}
+        if LIFECYCLE in events.columns and events[LIFECYCLE].cast(pl.String).is_in(_STARTED).any():
+            tells = tells or {LIFECYCLE}
+        for name in tells:
+            yield f"when work began is told by {name}: --input starts={name} keeps how long it took"
     if found.header.purpose == NO_PURPOSE:
         yield "metadata.purpose is not stated; --purpose says what the release is for"
     if found.header.owner == NO_OWNER:

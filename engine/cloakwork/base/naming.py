@@ -16,6 +16,10 @@ ACTIVITY: Final = "concept:name"
 TIMESTAMP: Final = "time:timestamp"
 CASE_PREFIX: Final = "case:"
 TIME_TYPE: Final = pl.Datetime("us", "UTC")
+START: Final = "start_timestamp"
+LIFECYCLE: Final = "lifecycle:transition"
+SERVICE_TIME: Final = "service_time"
+"""Of an event: whole seconds from its start to its completion, rounded down."""
 
 
 def named(*names: str) -> cs.Selector:

@@ -66,6 +66,7 @@ _OPTIONS: Final = (
     ("time_format", "Time format", "such as %d.%m.%Y %H:%M or epoch-seconds"),
     ("time_zone", "Time zone", "of times that name none, such as Europe/Berlin"),
     ("sheet", "Sheet", "of a workbook"),
+    ("starts", "Start of work", "such as start_timestamp or lifecycle:transition"),
     ("object_type", "Object type", "of an object-centric log: its objects become the cases"),
     ("delimiter", "Delimiter", "of a CSV file, such as ; or tab"),
     ("decimal", "Decimal mark", ". or ,"),

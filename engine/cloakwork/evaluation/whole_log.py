@@ -10,10 +10,12 @@ from datetime import datetime
 from typing import Any, Final
 
 import numpy as np
+import polars as pl
 
 from cloakwork.base.arrays import Bools, Floats, Ints, begins_of
 from cloakwork.base.clocks import ahead_of_utc
 from cloakwork.base.frozen import frozen
+from cloakwork.base.naming import SERVICE_TIME, values_of
 from cloakwork.base.quantities import Frozen, figure
 from cloakwork.evaluation.control_flow import with_activity
 from cloakwork.evaluation.distances import (
@@ -81,6 +83,11 @@ class WholeLogUtility(Frozen):
         "Waiting times per step",
         "By how many powers of ten the seconds from one activity to the next are off, on average "
         "over the steps that both logs have. 0 is best.",
+    )
+    service_times: float | None = figure(
+        "Service times per activity",
+        "By how many powers of ten the seconds from start to completion are off, on average over "
+        "the activities that both logs have. 0 is best.",
     )
     hours_of_week: float | None = figure(
         "Hours of the week",
@@ -178,6 +185,8 @@ def compare_whole_logs(
     columns = [coded(source, release, name, (ranges or {}).get(name)) for name in attributes]
     usable = [column for column in columns if isinstance(column, CodedAttribute)]
     found |= attribute_figures(source, release, usable)
+    if all(SERVICE_TIME in log.events.columns for log in (source, release)):
+        found["service_times"] = _service_distance(source, release)
     notes = [column for column in columns if isinstance(column, str)]
     return WholeLogUtility(**found, notes=tuple(notes))
 
@@ -242,6 +251,19 @@ def _figures_of_times(
         "waiting_times": weighted_mean(apart, np.bincount(before, minlength=len(found))),
         profile: profile_distance(*slots),
     }
+
+
+def _service_distance(source: EventLog, release: EventLog) -> float | None:
+    """As ``waiting_times``, of what each event took itself."""
+    codes, labels = joint_codes(source.activities, release.activities)
+    sides: list[tuple[Ints, Floats]] = []
+    for log, code in zip((source, release), codes, strict=True):
+        seconds = values_of(log.events, SERVICE_TIME).cast(pl.Float64, strict=False)
+        known = seconds.is_not_null().to_numpy()
+        sides.append((code[known], np.log10(1 + seconds.drop_nulls().clip(0).to_numpy())))
+    before, after = sides
+    apart = wasserstein(before, after, len(labels))
+    return weighted_mean(apart, np.bincount(before[0], minlength=len(labels)))
 
 
 def time_curves(

@@ -575,6 +575,12 @@ class FlattenedObjects(Frozen):
     object_type: str
 
 
+class StartsFromService(Frozen):
+    """When work on an event began is written as its time less its service time."""
+
+    kind: Literal["starts-from-service"] = "starts-from-service"
+
+
 Caveat = Annotated[
     ReadOffLog
     | ChosenByFigures
@@ -593,6 +599,7 @@ Caveat = Annotated[
     | CountsCases
     | FrequenciesKept
     | FlattenedObjects
+    | StartsFromService
     | MayRevealTimes
     | SingleTimesOnly,
     Field(discriminator="kind"),

@@ -210,6 +210,7 @@ _NUMBER_OF_SURROGATES: Final = 0x800
 MOST_EVENTS: Final = 16_383
 """Events of the longest case whose distance to any other fits 16 bits."""
 
+
 @frozen
 class CodedSequences:
     """Sequences of labels over one sorted alphabet.

@@ -160,8 +160,7 @@ class Plan(Frozen):
     @property
     def output(self) -> LogForm:
         """How the log is written; where the policy leaves it to the log that comes in, as that."""
-        stated = self.policy.spec.output.format
-        return (self.form or LogForm()) if stated == "auto" else LogForm(format=stated)
+        return self.policy.form_of_release(self.form)
 
     @property
     def released(self) -> frozenset[str]:

@@ -10,6 +10,7 @@ from cloakwork.base.costs import Cost
 from cloakwork.base.errors import Cause
 from cloakwork.base.globs import is_glob, matches
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.base.naming import SERVICE_TIME
 from cloakwork.base.text import listed
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, KAnonymity, ReleaseOutline
 from cloakwork.guarantees.claims import (
@@ -23,6 +24,7 @@ from cloakwork.guarantees.claims import (
     RangeScale,
     ReadOffLog,
     RunsUnproven,
+    StartsFromService,
 )
 from cloakwork.guarantees.flow import suggestion_assumptions
 from cloakwork.mechanisms.base import Offer
@@ -130,6 +132,9 @@ def _caveats_of_steps(draft: Draft) -> Iterator[Caveat]:
     spec = draft.policy.spec
     if spec.input is not None and spec.input.object_type is not None:
         yield FlattenedObjects(object_type=spec.input.object_type)
+    has_starts = spec.input is not None and spec.input.starts is not None
+    if has_starts and {TIMESTAMPS, SERVICE_TIME} <= draft.released:
+        yield StartsFromService()
     for step in draft.steps:
         if step.proof == "published":
             yield RunsUnproven(mechanism=step.mechanism)

@@ -393,6 +393,11 @@ def caveat_in_words(caveat: Caveat) -> str:
                 "privacy gives it m times epsilon and a larger delta, k-anonymity nothing, since "
                 "flattening copies an event into the case of each of its objects"
             )
+        case claims.StartsFromService():
+            return (
+                "start_timestamp is time:timestamp less service_time, and nothing protects it "
+                "beyond what protects these two"
+            )
         case claims.Homogeneity(attributes=names):
             return (
                 "k-anonymity says nothing about values: "

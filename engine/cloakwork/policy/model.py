@@ -12,6 +12,7 @@ from cloakwork.base.costs import Cost, epsilon_of_advantage
 from cloakwork.base.facts import CASE, Facts, Suggested, Unit, unit_as_written, unit_name
 from cloakwork.base.globs import MOST_GLOBS, RuleResolver, is_glob, matches, rule_resolver
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.base.naming import START
 from cloakwork.base.notebook_html import html_of
 from cloakwork.base.quantities import (
     DATASET_PATTERN,
@@ -495,6 +496,15 @@ class Policy(Described):
                 update["attribute"] = self.column(attribute)
             goals.append(goal.model_copy(update=update))
         return tuple(goals)
+
+    def form_of_release(self, found: LogForm | None) -> LogForm:
+        """How the log is written; with ``auto`` as it was found to come in."""
+        stated = self.spec.output.format
+        form = (found or LogForm()) if stated == "auto" else LogForm(format=stated)
+        if self.spec.input is None or self.spec.input.starts is None:
+            return form
+        options = (form.options or InputOptions()).model_copy(update={"starts": START})
+        return form.model_copy(update={"options": options})
 
     def facts(self) -> Facts:
         """The declared public facts, all that planning may read."""

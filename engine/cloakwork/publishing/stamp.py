@@ -203,7 +203,7 @@ def sidecar(plan: Plan, statement: PrivacyStatement) -> dict[str, JsonValue]:
     return {
         "@context": "http://www.w3.org/ns/csvw",
         "url": f"log.{plan.output.format}",
-        "dialect": {"delimiter": written.delimiter},
+        "dialect": {"delimiter": written.delimiter or ","},
         COLUMNS: {**written.columns},
         **flat(stamp(plan, statement)),
     }

@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 from cloakwork.base.errors import CloakworkError, LogError, PlanMoved
 from cloakwork.base.frozen import frozen
 from cloakwork.base.lineage import TIMESTAMPS
+from cloakwork.base.naming import START
 from cloakwork.base.progress import Reporter
 from cloakwork.engines.base import Engine
 from cloakwork.engines.executors import InThisProcess, Processes
@@ -17,6 +18,7 @@ from cloakwork.engines.memory import MemoryEngine
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog, LogHandle
 from cloakwork.log.formats.column_names import column_names
 from cloakwork.log.formats.csv import blocks_of
+from cloakwork.log.formats.intervals import with_service_times
 from cloakwork.log.formats.options import LONGEST_NAME, InputOptions
 from cloakwork.log.formats.reading import asked_of, given_log, log_of_table, open_rows, read_log
 from cloakwork.log.formats.row_source import WHOLE, ReadRequest, RowSource
@@ -119,7 +121,7 @@ def log_in_memory(policy: Policy, table: object, columns: Mapping[str, str] | No
     log = log_of_table(frame, requested)
     mapped = {column: full for full, column in requested.items() if column in held}
     _require_one_value_a_case(policy, log, mapped)
-    return log
+    return with_service_times(log, ReadRequest(options=options))
 
 
 def _require_one_value_a_case(
@@ -157,11 +159,11 @@ class AttributesLeft:
     """Which attributes of a log are read, and, once it was, a note of which are not, for inside.
 
     A reader may ask about a name both as a case's and as an event's attribute, so names are noted
-    without the prefix.
+    without the prefix. ``starts``: the attribute that is read as service times.
     """
 
-    def __init__(self, needs: Callable[[str], bool]) -> None:
-        self._needs = needs
+    def __init__(self, needs: Callable[[str], bool], starts: str | None = None) -> None:
+        self._needs, self._starts = needs, starts
         self._read = set[str]()
         self._left = set[str]()
 
@@ -174,8 +176,10 @@ class AttributesLeft:
     def notes(self) -> Iterator[str]:
         """One note, where a file was read."""
         if self._read or self._left:
-            names = sorted(self._left - self._read - {ACTIVITY, TIMESTAMP})
+            names = sorted(self._left - self._read - {ACTIVITY, TIMESTAMP, self._starts})
             yield f"attributes that were not read: {', '.join(names) or 'none'}"
+            if START in names:
+                yield f"when work began was not read: under spec.input say starts: {START}"
 
 
 ENGINES: Final = ("memory", "local", "spark")

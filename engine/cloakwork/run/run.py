@@ -35,6 +35,7 @@ from cloakwork.kernel import Answer, Books, Kernel
 from cloakwork.ledger.ledger import Ledger, Require, Reservation, ReservationRequest
 from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog, LogHandle
 from cloakwork.log.formats.round_trip import TypesReadBack
+from cloakwork.log.formats.row_source import ReadRequest
 from cloakwork.mechanisms.aggregates import VariantCounts
 from cloakwork.mechanisms.bound import BoundContributions, BoundParams
 from cloakwork.mechanisms.profile import Profile, ProfileFigures, ProfileParams, measure_profile
@@ -562,7 +563,7 @@ def finished(
 ) -> LogHandle:
     """The cases under fresh ids in random order, as whoever reads the release will read them."""
     shuffled = engine.shuffle(log, noise.stream())
-    types = TypesReadBack(plan.output.format)
+    types = TypesReadBack(plan.output.format, ReadRequest(options=plan.output.options))
     found = engine.summarise(shuffled, types)
     return shuffled.with_columns_of(partial(types.read_back, found=found))
 

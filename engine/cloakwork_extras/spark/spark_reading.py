@@ -96,6 +96,8 @@ def spark_source(
         options = options.model_copy(update={"format": "parquet"})
     asked = request_under(policy, columns=given, keep=keep, on_excess=on_excess)
     form, request = asked_of(Path(label), Path(label), replace(asked, options=options))
+    if options.starts is not None:
+        raise LogError(label, "the engine spark reads no starts", hint="use --engine local")
     if form != "parquet":
         raise LogError(
             label,

@@ -242,6 +242,12 @@ class InputOptions(Described):
     sheet: Annotated[Text | None, IF_SAID] = None
     """Which sheet of a workbook"""
 
+    starts: Annotated[Text | None, IF_SAID] = None
+    """The attribute of events that says when work began, such as start_timestamp; with
+    lifecycle:transition, pairs of start and complete are one event. It is read as service_time, in
+    seconds, and written as start_timestamp
+    """
+
     object_type: Annotated[Text | None, IF_SAID] = None
     """Of an object-centric log: each object of this type becomes a case"""
 

@@ -16,6 +16,7 @@ from cloakwork.base.naming import ACTIVITY, CASE_ID, TIMESTAMP
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats import csv, excel, ocel, parquet, xes
 from cloakwork.log.formats.csv import write_csv
+from cloakwork.log.formats.intervals import with_service_times, with_starts
 from cloakwork.log.formats.options import ROW_NUMBER, InputFormat, InputOptions
 from cloakwork.log.formats.parquet import write_parquet
 from cloakwork.log.formats.row_source import Reader, ReadRequest, RowSource, collected
@@ -72,7 +73,7 @@ def read_log(path: object, *, request: ReadRequest = _ANYTHING, **asked: Unpack[
         return source
     complete = replace(request, **asked)
     columns = _with_columns(Path("table"), complete.written, complete.columns).columns
-    return log_of_table(source, columns)
+    return with_service_times(log_of_table(source, columns), complete)
 
 
 def given_log(log: object, argument: str = "log") -> EventLog | Path | pl.DataFrame:
@@ -148,7 +149,7 @@ def asked_of(
     options = _with_columns(path, request.written, request.columns)
     form: InputFormat = options.format or format_of(first)
     reader = READERS[form]
-    for name in options.model_dump(exclude={"format"}):
+    for name in options.model_dump(exclude={"format", "starts"}):
         # Whoever wrote an option expects it to count.
         if name not in reader.options:
             said = f"the log is read as {form}, and {name} under spec.input is not for that"
@@ -189,12 +190,15 @@ def write_log(
     """Write an event log; XES and CSV are packed by gzip when ``path`` ends in ``.gz``.
 
     ``annotations`` become attributes of the log element in XES and key-value metadata in Parquet;
-    CSV has no place for them. ``options``: the names of columns and the delimiter of CSV. Tables
+    CSV has no place for them. ``options``: the names of columns and the delimiter of CSV, and
+    whether service times are written as ``starts``. Tables
     (CSV, Parquet) have one row an event: a case without events does not appear, and cases without
     an id of their own are refused. The same log gives the same bytes. Raises ``OutputError`` when
     it cannot be written.
     """
     file = Path(path)
+    if options is not None and options.starts is not None:
+        log = with_starts(log)
     writers: Mapping[Format, Callable[[EventLog, Path], None]] = {
         "xes": partial(write_xes, annotations=annotations, extensions=extensions),
         "csv": partial(write_csv, options=options),

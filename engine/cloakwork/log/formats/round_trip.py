@@ -26,6 +26,7 @@ from cloakwork.base.progress import counted
 from cloakwork.base.text import shown
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.formats.csv import field_texts
+from cloakwork.log.formats.intervals import with_service_times, with_starts
 from cloakwork.log.formats.kinds import (
     TYPES,
     Kind,
@@ -34,6 +35,7 @@ from cloakwork.log.formats.kinds import (
     joined_declared,
     joined_kinds,
 )
+from cloakwork.log.formats.row_source import ReadRequest
 from cloakwork.log.formats.source import format_by_suffix
 from cloakwork.log.formats.tables import is_exact, may_not_fit, to_simple_type
 from cloakwork.log.formats.xes_write import expressible_text
@@ -52,8 +54,8 @@ _FOUND: Final = {
 
 @frozen
 class TypesReadBack:
-    """What a reader of a log written as ``output`` makes of its columns: an aggregate, since that
-    depends on all values of a column, and how it changes a batch.
+    """What a reader of a log written as ``output`` makes of its columns, by ``request``: an
+    aggregate, since that depends on all values of a column, and how it changes a batch.
 
     The table has a row for each column. ``exact``: whether all values can be numbers of a log,
     where that is open (``may_not_fit``). ``kind``: the values' ``Kind`` where ``output`` is CSV;
@@ -61,11 +63,12 @@ class TypesReadBack:
     """
 
     output: str
+    request: ReadRequest = ReadRequest()
 
     def of(self, batch: EventLog) -> pl.DataFrame:
         """The evidence in one batch."""
         rows: list[tuple[Scope, str, bool, Kind, Kind]] = []
-        for scope, table in _tables(batch):
+        for scope, table in _tables(self._written(batch)):
             for name in table.columns:
                 if name in _STANDARD:
                     continue
@@ -97,7 +100,7 @@ class TypesReadBack:
             for scope, name, exact, kind, kind_as_text in found.iter_rows()
         }
         read: dict[Scope, pl.DataFrame] = {}
-        for scope, table in _tables(batch):
+        for scope, table in _tables(self._written(batch)):
             columns = []
             for name in table.columns:
                 exact, kind = settled.get((scope, name), _STANDARD_COLUMN)
@@ -108,7 +111,11 @@ class TypesReadBack:
                 if read_back is not None:
                     columns.append(read_back.alias(name))
             read[scope] = pl.DataFrame(columns)
-        return replace(batch, events=read["event"], cases=read["case"])
+        as_read = replace(batch, events=read["event"], cases=read["case"])
+        return with_service_times(as_read, self.request)
+
+    def _written(self, batch: EventLog) -> EventLog:
+        return batch if self.request.written.starts is None else with_starts(batch)
 
     @property
     def _format(self) -> str:

@@ -115,7 +115,7 @@ class ReadRequest:
 
     def keeps(self, name: str) -> bool:
         """Whether an attribute is read, by its full name."""
-        is_main = name in (CASE_ID, self.activity, self.timestamp)
+        is_main = name in (CASE_ID, self.activity, self.timestamp, self.written.starts)
         return is_main or self.keep is None or self.keep(name)
 
 

@@ -15,7 +15,7 @@ import polars as pl
 from cloakwork.base.arrays import Ints
 from cloakwork.base.errors import LogError, OutputError
 from cloakwork.base.frozen import frozen
-from cloakwork.base.naming import named, nulls, values_of
+from cloakwork.base.naming import LIFECYCLE, named, nulls, values_of
 from cloakwork.base.text import shown
 from cloakwork.log.eventlog import (
     ACTIVITY,
@@ -31,6 +31,7 @@ from cloakwork.log.eventlog import (
     row_place,
 )
 from cloakwork.log.formats.column_names import MEANING, ColumnNames
+from cloakwork.log.formats.intervals import with_service_times
 from cloakwork.log.formats.kinds import TYPES, Kind, gives_texts_back, inferred, joined_kinds
 from cloakwork.log.formats.options import EPOCHS
 from cloakwork.log.formats.row_source import (
@@ -139,7 +140,8 @@ class TableEvidence:
         self._columns = {
             name: _Column(str(place), name) for place, name in enumerate(names.kept.values())
         }
-        self._times = (TIMESTAMP, request.timestamp)
+        starts = request.written.starts
+        self._times = {TIMESTAMP, request.timestamp, starts} - {LIFECYCLE}
         self._first_rows: list[int] = []
         self._without_case = self._no_activity = self._no_time = self._oversized = 0
 
@@ -212,6 +214,7 @@ class TableEvidence:
             names=self.names,
             required=self.names.mapped - frozenset(self.request.varying),
             line_of=self._line_of,
+            request=replace(self.request, keep=None),
         )
 
     def _within_limits(self, table: FileTable) -> pl.DataFrame:
@@ -335,6 +338,7 @@ class TableAssembler:
     names: ColumnNames
     required: frozenset[str]
     line_of: Callable[[Path, int], int | None] | None = field(repr=False)
+    request: ReadRequest
     found: Findings | None = None
 
     @property
@@ -396,11 +400,12 @@ class TableAssembler:
         of_cases = notes_on_cases(self.rows_left_out, conflicts)
         of_cases += read_alike(read.cases, CASE_ID)
         _, first = np.unique(read.case_of, return_index=True)
-        return replace(
+        log = replace(
             log,
             notes=(*self.file_notes, *of_cases, *self.counted),
             case_index=read.table.row_numbers[first],
         )
+        return with_service_times(log, self.request)
 
     def table_of(self, rows: Columns) -> tuple[FlatTable, frozenset[str]]:
         """Those of the columns that ``rows`` have, by their names, in the order of the file; all

@@ -23,6 +23,7 @@ from cloakwork.base.naming import (
     values_of,
 )
 from cloakwork.log.eventlog import EventLog, SourceSpelling, time_order
+from cloakwork.log.formats.intervals import with_service_times
 from cloakwork.log.formats.kinds import TYPES, Kind
 from cloakwork.log.formats.row_source import (
     PLACE,
@@ -211,7 +212,7 @@ class XesAssembler:
                     texts[name] = in_order(texts[name], order)
         counts = np.bincount(case_of, minlength=len(places))
         exact = frozenset(each.name for each in self.columns if each.is_exact)
-        return EventLog(
+        log = EventLog(
             pl.DataFrame(events),
             pl.DataFrame(case_table),
             offsets_of(counts),
@@ -225,6 +226,7 @@ class XesAssembler:
             ),
             case_index=places,
         )
+        return with_service_times(log, self.request)
 
     def _read(
         self,

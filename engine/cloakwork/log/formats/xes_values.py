@@ -1,6 +1,6 @@
 """What both XES readers find, run by run, becomes rows of whole traces here, so that they agree."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from math import inf
@@ -222,7 +222,7 @@ class Collector:
         self.limits = request.bounds
         self.on_excess = request.on_excess
         self.traces = self.events = 0
-        self._keep = request.keep
+        self._keeps: Callable[[str], bool] = request.keeps
         self._kinds = kinds
         self._evidence = evidence
         self._file = file
@@ -237,7 +237,7 @@ class Collector:
         if scope == "event" and key.startswith(CASE_PREFIX):
             return None
         name = CASE_PREFIX + key if scope == "trace" else key
-        is_read = name in _FIXED or self._keep is None or self._keep(name)
+        is_read = name in _FIXED or self._keeps(name)
         return name if is_read else None
 
     def kind_of(self, name: str, declared: Kind) -> Kind:
@@ -424,7 +424,7 @@ class IdCollector(Collector):
 
     def __init__(self, request: ReadRequest) -> None:
         super().__init__(Evidence(), {}, request)
-        self._keep = lambda _: False
+        self._keeps = lambda _: False
 
     def add_run(self, run: ValueRun) -> None:
         """Take in the ids."""

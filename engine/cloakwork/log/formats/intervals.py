@@ -1,0 +1,102 @@
+"""Logs that say when work on an event began: read as one event with a service time, written with
+``start_timestamp`` again, as pm4py has it.
+
+Between reading and writing there are no starts: how long work took is an attribute of numbers like
+any other, and the start is ``time:timestamp`` less it (decision 15).
+"""
+
+from dataclasses import replace
+from typing import Final
+
+import polars as pl
+
+from cloakwork.base.naming import (
+    LIFECYCLE,
+    SERVICE_TIME,
+    START,
+    TIME_TYPE,
+    TIMESTAMP,
+    values_of,
+    without,
+)
+from cloakwork.log.eventlog import EventLog
+from cloakwork.log.formats.row_source import ReadRequest
+from cloakwork.log.times import parse_times, within_calendar
+
+_SECOND: Final = 1_000_000  # microseconds
+_MOST: Final = 1 << 40
+"""Seconds, more than the calendar has; so many microseconds are a number of 64 bits."""
+
+
+def with_service_times(log: EventLog, request: ReadRequest) -> EventLog:
+    """The log with ``service_time`` in place of the starts that ``request`` names, if any; missing
+    where a start is, or lies behind its completion.
+
+    Of pairs of ``lifecycle:transition`` the completion stays, and starts are left out: the earliest
+    open start of the activity in the case is a completion's own.
+    """
+    name = request.written.starts
+    columns = log.events.columns
+    if name not in columns or request.timestamp not in columns or request.activity not in columns:
+        return log
+    events = pl.DataFrame(
+        {
+            "case": log.case_of,
+            "activity": values_of(log.events, request.activity),
+            "ended": values_of(log.events, request.timestamp).cast(TIME_TYPE),
+            "began": values_of(log.events, name),
+        }
+    )
+    if name == LIFECYCLE:
+        events, is_start = _paired(events)
+        log = log.keep_events(~is_start.to_numpy())
+    elif not events["began"].dtype.is_temporal():
+        events = events.with_columns(parse_times(events["began"].cast(pl.String)).values)
+    seconds = (pl.col("ended") - pl.col("began").cast(TIME_TYPE)).dt.total_microseconds() // _SECOND
+    service = events.select(pl.when(seconds >= 0).then(seconds)).to_series()
+    gone = (SERVICE_TIME,) if name == LIFECYCLE else (SERVICE_TIME, name)
+    held = without(log.events, *gone).with_columns(service.alias(SERVICE_TIME))
+    said = f"when work began was read from '{name}': service_time is the seconds until it ended"
+    return replace(log, events=held, notes=(*log.notes, said))
+
+
+def _paired(events: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
+    """The events that are no starts, each completion with when it ``began``; and which events are
+    starts: bool.
+    """
+    state = pl.col("began").cast(pl.String).str.to_lowercase()
+    of_one = ("case", "activity")
+    events = events.with_columns(
+        (state == "start").fill_null(False).alias("starts"),
+        (state == "complete").fill_null(False).alias("ends"),
+    )
+    opened, closed = (
+        pl.col(name).cast(pl.Int64).cum_sum().over(of_one) for name in ("starts", "ends")
+    )
+    # A completion that nothing opened takes no start from those that follow.
+    unopened = (closed - opened).clip(0).cum_max().over(of_one)
+    is_own = pl.col("ends") & (unopened == unopened.shift(1, fill_value=0).over(of_one))
+    events = events.with_columns(
+        pl.when("starts").then(opened).when(is_own).then(closed - unopened).alias("place")
+    )
+    starts = events.filter("starts").select(*of_one, "place", pl.col("ended").alias("began"))
+    found = (
+        events.filter(~pl.col("starts"))
+        .drop("began")
+        .join(starts, on=[*of_one, "place"], how="left", nulls_equal=True, maintain_order="left")
+    )
+    return found, events["starts"]
+
+
+def with_starts(log: EventLog) -> EventLog:
+    """The log with ``start_timestamp`` in place of numbers called ``service_time``: never behind
+    the completion; missing where the number or the time is.
+    """
+    columns = log.events.schema
+    if TIMESTAMP not in columns or not columns.get(SERVICE_TIME, pl.Null()).is_numeric():
+        return log
+    seconds = values_of(log.events, SERVICE_TIME).clip(0, _MOST).floor()
+    spans = (seconds.cast(pl.Int64, strict=False) * _SECOND).cast(pl.Duration("us"))
+    starts = within_calendar(log.events[TIMESTAMP].cast(TIME_TYPE) - spans)
+    held = without(log.events, SERVICE_TIME, START).with_columns(starts.alias(START))
+    return replace(log, events=held)

@@ -1,0 +1,333 @@
+"""Logs that say when work began: read with service times, written with starts, the same everywhere
+in between.
+"""
+
+from collections import defaultdict, deque
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import cloakwork.pm4py
+from cloakwork.api import load_policy, release, verify
+from cloakwork.base.errors import LogError
+from cloakwork.engines.batched import LocalEngine
+from cloakwork.engines.batches import collected
+from cloakwork.evaluation.utility import measured
+from cloakwork.evaluation.whole_log import compare_whole_logs
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
+from cloakwork.log.formats import InputOptions, ReadRequest, read_log, write_log
+from cloakwork.log.formats.intervals import with_service_times, with_starts
+from cloakwork.log.formats.reading import open_rows
+from cloakwork.log.formats.round_trip import TypesReadBack
+from cloakwork.log.formats.source import Format
+from cloakwork.publishing.publish import Published
+from cloakwork.run.prepare import SourceFigures
+from conftest import runs
+from log_equality import assert_same_log
+
+BEGIN = datetime(2024, 3, 1, 8, tzinfo=UTC)
+STARTS = InputOptions(starts="start_timestamp")
+POLICY = """
+apiVersion: cloakwork/v1
+kind: PrivacyPolicy
+metadata: {name: work, version: 1.0.0, owner: dpo@clinic.example, purpose: trials, dataset: work}
+spec:
+  input: {starts: START}
+  attributes:
+    "case:concept:name": {role: identifier}
+    "concept:name": {role: control-flow}
+    "time:timestamp": {role: timestamp, treatment: keep}
+    "service_time": SERVICE
+    "*": {treatment: drop}
+  guarantees: [{kind: k-anonymity, k: 2, over: [control-flow]}LOCAL]
+  expose: {EXPOSED timestamps: shown on purpose}
+  output: {format: FORMAT, report: [json]}
+"""
+
+
+def frame(cases: int = 6) -> pl.DataFrame:
+    """Three events a case; the second lasts 90.5 seconds, the last has no start."""
+    rows = []
+    for case in range(cases):
+        for place, (name, seconds) in enumerate((("a", 0.0), ("b", 90.5), ("c", None))):
+            ended = BEGIN + timedelta(days=case, minutes=5 * place)
+            start = None if seconds is None else ended - timedelta(seconds=seconds)
+            rows.append((f"c{case}", name, ended, start))
+    names = (CASE_ID, ACTIVITY, TIMESTAMP, "start_timestamp")
+    return pl.DataFrame(rows, schema=names, orient="row")
+
+
+def service(log: EventLog) -> list[int | None]:
+    return log.events["service_time"].to_list()
+
+
+def policy_file(
+    folder: Path,
+    *,
+    start: str = "start_timestamp",
+    written: str = "xes",
+    rule: str = "{treatment: keep}",
+    local: str = "",
+) -> Path:
+    """A policy that releases service times as they are, or under ``local`` noise."""
+    file = folder / "policy.yaml"
+    exposed = "" if local else "service_time: shown on purpose, "
+    words = {"START": start, "SERVICE": rule, "LOCAL": local, "EXPOSED": exposed}
+    text = POLICY.replace("FORMAT", written)
+    for word, value in words.items():
+        text = text.replace(word, value)
+    file.write_text(text)
+    return file
+
+
+def in_lifecycle(table: pl.DataFrame) -> pl.DataFrame:
+    """The same log with two events for one."""
+    ends = table.drop("start_timestamp").with_columns(
+        pl.lit("COMPLETE").alias("lifecycle:transition")
+    )
+    starts = (
+        table.filter(pl.col("start_timestamp").is_not_null())
+        .with_columns(pl.col("start_timestamp").alias(TIMESTAMP))
+        .drop("start_timestamp")
+        .with_columns(pl.lit("start").alias("lifecycle:transition"))
+    )
+    return pl.concat([starts, ends])
+
+
+def written_log(folder: Path, form: str) -> Path:
+    """The log of ``frame`` in a file."""
+    path = folder / f"raw.{form}"
+    if form == "parquet":
+        frame().write_parquet(path)
+    elif form == "csv":
+        times = pl.col(TIMESTAMP, "start_timestamp").dt.strftime("%d.%m.%Y %H:%M:%S%.6f")
+        frame().with_columns(times).write_csv(path)
+    else:
+        write_log(EventLog.from_polars(frame()), path, "xes")
+    return path
+
+
+@pytest.mark.parametrize("form", ["xes", "csv", "parquet", "table"])
+def test_starts_become_service_times(tmp_path: Path, form: str) -> None:
+    """In whole seconds, rounded down; of a table in the way that its times are written."""
+    options = STARTS
+    if form == "csv":
+        options = InputOptions(starts="start_timestamp", time_format="%d.%m.%Y %H:%M:%S.%f")
+    source = frame() if form == "table" else written_log(tmp_path, form)
+    for asked in ({}, {"keep": lambda _: False}):
+        if form == "table" and asked:
+            continue
+        log = read_log(source, options=options, **asked)
+        assert service(log) == [0, 90, None] * 6
+        assert "start_timestamp" not in log.events.columns
+    # Unasked, a start stays the attribute that it was.
+    assert "service_time" not in read_log(frame()).events.columns
+
+
+def test_pairs_of_the_lifecycle_are_one_event() -> None:
+    """And other states stay events."""
+    table = in_lifecycle(frame())
+    suspended = table.head(1).with_columns(pl.lit("suspend").alias("lifecycle:transition"))
+    options = InputOptions(starts="lifecycle:transition")
+    log = read_log(pl.concat([table, suspended]), options=options)
+    assert log.event_count == 19
+    of_pairs = log.events.filter(pl.col("lifecycle:transition") == "COMPLETE")
+    assert of_pairs["service_time"].to_list() == [0, 90, None] * 6
+
+
+@settings(max_examples=runs(60))
+@given(
+    events=st.lists(
+        st.tuples(
+            st.integers(0, 2),
+            st.sampled_from(["a", "b", None]),
+            st.sampled_from(["start", "complete", "Complete", "schedule", None]),
+            st.integers(0, 9),
+        ),
+        min_size=1,
+        max_size=40,
+    )
+)
+def test_a_completion_takes_the_earliest_open_start(
+    events: list[tuple[int, str | None, str | None, int]],
+) -> None:
+    """As a plain loop has it, whatever is missing, opened twice or never closed."""
+    table = pl.DataFrame(
+        {
+            CASE_ID: [f"c{case}" for case, *_ in events],
+            ACTIVITY: pl.Series([name for _, name, *_ in events], dtype=pl.String),
+            TIMESTAMP: [BEGIN + timedelta(seconds=second) for *_, second in events],
+            "lifecycle:transition": pl.Series([state for *_, state, _ in events], dtype=pl.String),
+        }
+    )
+    raw = EventLog.from_polars(table)
+    expected: list[int | None] = []
+    times = raw.microseconds.to_list()
+    states = raw.events["lifecycle:transition"].to_list()
+    open_starts: dict[tuple[int, str | None], deque[int]] = defaultdict(deque)
+    for row, (case, name) in enumerate(zip(raw.case_of, raw.events[ACTIVITY], strict=True)):
+        state = (states[row] or "").lower()
+        waiting = open_starts[int(case), name]
+        if state == "start":
+            waiting.append(times[row])
+            continue
+        is_paired = state == "complete" and waiting
+        expected.append((times[row] - waiting.popleft()) // 1_000_000 if is_paired else None)
+    request = ReadRequest(options=InputOptions(starts="lifecycle:transition"))
+    log = with_service_times(raw, request)
+    assert service(log) == expected
+    assert log.case_count == raw.case_count
+
+
+@given(
+    seconds=st.lists(
+        st.one_of(st.none(), st.floats(), st.floats(0, 1e6), st.integers(-9, 10**12).map(float)),
+        min_size=1,
+        max_size=20,
+    )
+)
+def test_no_start_lies_behind_its_completion(seconds: list[float | None]) -> None:
+    """Whatever noise made of service times; and read again it is what was written."""
+    table = pl.DataFrame({CASE_ID: ["c"] * len(seconds), ACTIVITY: "a", TIMESTAMP: BEGIN})
+    noisy = table.with_columns(pl.Series("service_time", seconds, dtype=pl.Float64))
+    log = EventLog.from_polars(noisy)
+    out = with_starts(log)
+    starts = out.events["start_timestamp"]
+    assert "service_time" not in out.events.columns
+    assert (starts <= out.events[TIMESTAMP]).fill_null(True).all()
+    again = with_service_times(out, ReadRequest(options=STARTS))
+    twice = with_service_times(with_starts(again), ReadRequest(options=STARTS))
+    assert service(again) == service(twice)
+    for given_seconds, read in zip(seconds, service(again), strict=True):
+        if given_seconds is not None and 0 <= given_seconds < 1e6:
+            assert read == int(given_seconds)
+
+
+@pytest.mark.parametrize("form", ["xes", "csv", "parquet"])
+def test_what_is_checked_is_what_a_reader_reads(tmp_path: Path, form: Format) -> None:
+    """A column of service times as the file gives it back, also where nobody has one."""
+    for chosen in (slice(None), slice(2, 3)):
+        log = read_log(frame()[chosen], options=STARTS)
+        types = TypesReadBack(form, ReadRequest(options=STARTS))
+        expected = types.read_back(log, types.merge(types.of(log)))
+        path = tmp_path / f"log{chosen.start}.{form}"
+        write_log(log, path, form, options=STARTS)
+        read = read_log(path, options=STARTS)
+        assert_same_log(
+            EventLog(read.events, read.cases, read.offsets),
+            EventLog(expected.events, expected.cases, expected.offsets),
+        )
+
+
+def test_a_log_in_batches_has_the_same_service_times(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.parquet"
+    in_lifecycle(frame(40)).write_parquet(path)
+    options = InputOptions(starts="lifecycle:transition")
+    rows = open_rows(path, options=options)
+    opened = LocalEngine().open(rows, lambda log: log, None, SourceFigures()).log
+    whole = read_log(path, options=options)
+    batched = collected(opened).to_polars().sort(CASE_ID, TIMESTAMP)
+    assert batched.equals(whole.to_polars().sort(CASE_ID, TIMESTAMP))
+
+
+@pytest.mark.parametrize("form", ["xes.gz", "csv", "parquet"])
+def test_a_release_has_starts_again(tmp_path: Path, form: str) -> None:
+    """As pm4py writes them; verify reads them as service times, and its stamp covers them."""
+    policy = load_policy(policy_file(tmp_path, written=form))
+    made = release(policy, written_log(tmp_path, "xes"), tmp_path / "out", engine="memory")
+    found = verify(tmp_path / "out")
+    assert {each.name for each in found.statement.released} >= {"service_time", TIMESTAMP}
+    assert "starts-from-service" in {each.kind for each in found.statement.caveats}
+    table = cloakwork.pm4py.read(made.log)
+    took = (table[TIMESTAMP] - table["start_timestamp"]).dt.total_seconds().dropna()
+    assert "service_time" not in table
+    assert sorted(took) == [0.0] * 6 + [90.0] * 6
+    # What it keeps of service times is a figure of its own.
+    kept = made.release.internal.utility["whole_log"]
+    assert isinstance(kept, dict)
+    assert kept["service_times"] == 0.0
+
+
+def test_pm4py_reads_the_starts(tmp_path: Path) -> None:
+    pm4py = pytest.importorskip("pm4py")
+    table = pm4py.read_xes(str(_noised(tmp_path).log)).dropna()
+    assert len(table)
+    assert (table["start_timestamp"] <= table[TIMESTAMP]).all()
+
+
+def _noised(folder: Path) -> Published:
+    local = ", {kind: local-dp, epsilon: 2.0, over: [service_time]}"
+    rule = "{role: sensitive, type: integer, range: [0, 3600]}"
+    policy = load_policy(policy_file(folder, rule=rule, local=local))
+    return release(policy, written_log(folder, "xes"), folder / "out", engine="memory")
+
+
+def test_starts_under_noise_are_covered_by_the_noise_on_service_times(tmp_path: Path) -> None:
+    """The claim is over service_time, and the released starts follow from what it released."""
+    made = _noised(tmp_path)
+    assert verify(tmp_path / "out").statement.guarantees[1].guarantee.over == ("service_time",)
+    released = read_log(made.log)
+    spans = (released.events[TIMESTAMP] - released.events["start_timestamp"]).dt.total_seconds()
+    held = spans.drop_nulls()
+    assert len(held) > 0
+    assert held.is_between(0, 3600).all()
+    # No more than one in a million draws leaves all of them as they were.
+    assert held.sort().to_list() != [0] * 6 + [90] * 6
+
+
+def test_starts_that_are_left_out_are_told(tmp_path: Path) -> None:
+    """And what to write to keep them; where the policy says it, nothing is left out."""
+    text = policy_file(tmp_path).read_text()
+    plain = text.replace("  input: {starts: start_timestamp}\n", "")
+    plain = plain.replace('    "service_time": {treatment: keep}\n', "")
+    plain = plain.replace("service_time: shown on purpose, ", "")
+    (tmp_path / "plain.yaml").write_text(plain)
+    path = written_log(tmp_path, "xes")
+    out = tmp_path / "plain"
+    notes = release(load_policy(tmp_path / "plain.yaml"), path, out).release.internal.notes
+    said = "when work began was not read: under spec.input say starts: start_timestamp"
+    assert said in notes
+    policy = load_policy(policy_file(tmp_path))
+    kept = release(policy, path, tmp_path / "kept").release.internal.notes
+    assert said not in kept
+    assert any("when work began was read from 'start_timestamp'" in each for each in kept)
+
+
+def test_a_start_that_is_no_time_is_refused_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "bad.csv"
+    table = frame().with_columns(pl.lit("soon \x1b[31m").alias("start_timestamp"))
+    table.write_csv(path)
+    with pytest.raises(LogError) as error:
+        read_log(path, options=STARTS)
+    assert str(error.value).count("\n") == 0
+    assert "\x1b" not in str(error.value)
+    assert "line 2" in str(error.value) or ":2:" in str(error.value)
+    # XES states the type of each value: a text that is no time is a missing start.
+    xes = tmp_path / "bad.xes"
+    write_log(
+        EventLog.from_polars(table.with_columns(pl.lit("soon").alias("start_timestamp"))),
+        xes,
+        "xes",
+    )
+    assert service(read_log(xes, options=STARTS)) == [None] * 18
+
+
+def test_service_times_are_a_measure_of_their_own() -> None:
+    """Ten times as long is one power of ten; starts alone move nothing else."""
+    source = read_log(frame(), options=STARTS)
+    longer = EventLog(
+        source.events.with_columns(pl.col("service_time") * 10 + 9), source.cases, source.offsets
+    )
+    found = compare_whole_logs(source, longer)
+    assert found.service_times == pytest.approx(1.0)
+    assert found.waiting_times == 0.0
+    assert compare_whole_logs(source, source).service_times == 0.0
+    utility = measured(source, longer)
+    assert utility.whole_log is not None
+    assert utility.whole_log.service_times == pytest.approx(1.0)
+    assert np.isclose(utility.whole_log.case_durations or 0.0, 0.0)
