@@ -135,7 +135,8 @@ def apply(
     require_device(plan, device, reporter)
     watch = stopwatch or Stopwatch()
     stated = plan.policy.spec.input
-    left = AttributesLeft(required_attributes(plan), stated and stated.starts)
+    starts = None if stated is None else stated.starts
+    left = AttributesLeft(required_attributes(plan), starts)
     with watch.stage("read"):
         chosen = choice_for(engine, log, plan, columns, left, reporter)
     if chosen.because is not None:

@@ -134,7 +134,12 @@ def answered(
     if covered:
         changed |= _covering(document, covered, label)
     if confirmed_by is not None:
-        changed |= _confirming(document, confirmed_by, label)
+        found = ("metadata", "suggested")
+        if (*found, "read_off") not in document.keys:
+            message = "nothing of it was read off a log, so there is nothing to confirm"
+            raise _fault(label, message)
+        changed[*found, "confirmed_by"] = in_quotes(confirmed_by)
+        changed[*found, "confirmed_on"] = str(datetime.now(UTC).date())
     made = with_values(text, changed, label) if changed else text
     return made, parse_policy(made, label)
 
@@ -190,14 +195,6 @@ def _covering(document: Document, names: list[str], label: str) -> dict[Steps, s
             )
             return {("spec", "guarantees", index, "over"): f"[{', '.join(listed)}]"}
     raise _fault(label, "no guarantee of differential privacy covers what is answered; suggest one")
-
-
-def _confirming(document: Document, person: str, label: str) -> dict[Steps, str]:
-    found = ("metadata", "suggested")
-    if (*found, "read_off") not in document.keys:
-        raise _fault(label, "nothing of it was read off a log, so there is nothing to confirm")
-    today = str(datetime.now(UTC).date())
-    return {(*found, "confirmed_by"): in_quotes(person), (*found, "confirmed_on"): today}
 
 
 def read_answers(path: Path) -> dict[str, JsonValue]:

@@ -35,7 +35,6 @@ from cloakwork.base.naming import (
     ACTIVITY,
     CASE_ID,
     CASE_PREFIX,
-    LIFECYCLE,
     START,
     TIMESTAMP,
     values_of,
@@ -117,6 +116,14 @@ def _same_in_cases(log: EventLog) -> list[str]:
         and values_of(changes, name).sum() > 1
         and not values_of(inside, name).item()
     ]
+
+
+OPTIONS: Final = {
+    name: field.description or ""
+    for name, field in InputOptions.model_fields.items()
+    if name != "columns"
+}
+"""What an author may say of reading beside the columns, and what it means."""
 
 
 def _as_said(
@@ -455,9 +462,6 @@ class Suggestion:
         return policy_text(self)
 
 
-_STARTED: Final = ("start", "START", "Start")
-
-
 def _notes_on(found: Suggestion) -> Iterator[str]:
     if found.sample:
         yield tried_on(found.sample)
@@ -465,12 +469,8 @@ def _notes_on(found: Suggestion) -> Iterator[str]:
         yield from rows_left_out(found.log)
         for name in (CASE_ID, *found.persons):
             yield from read_alike(found.log.cases, name)
-        events = found.log.events
-        tells = {START} & {*events.columns}
-        if LIFECYCLE in events.columns and events[LIFECYCLE].cast(pl.String).is_in(_STARTED).any():
-            tells = tells or {LIFECYCLE}
-        for name in tells:
-            yield f"when work began is told by {name}: --input starts={name} keeps how long it took"
+        if START in found.log.events.columns:
+            yield f"--input starts={START} keeps how long work took, in place of when it began"
     if found.header.purpose == NO_PURPOSE:
         yield "metadata.purpose is not stated; --purpose says what the release is for"
     if found.header.owner == NO_OWNER:

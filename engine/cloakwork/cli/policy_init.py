@@ -284,14 +284,13 @@ def suggest(
 
 def _said_of_input(pairs: tuple[str, ...]) -> dict[str, str]:
     """``NAME=VALUE`` pairs; columns have an option of their own."""
-    from cloakwork.log.formats.options import InputOptions
+    from cloakwork.authoring.suggestion import OPTIONS
 
-    known = [name for name in InputOptions.model_fields if name != "columns"]
     said: dict[str, str] = {}
     for pair in pairs:
         name, sign, value = pair.partition("=")
-        if not sign or name not in known:
-            fault = f"'{pair}' is not NAME=VALUE; the names are {', '.join(known)}"
+        if not sign or name not in OPTIONS:
+            fault = f"'{pair}' is not NAME=VALUE; the names are {', '.join(OPTIONS)}"
             raise click.BadParameter(fault, param_hint="--input")
         said[name] = value
     return said

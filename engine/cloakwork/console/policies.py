@@ -95,7 +95,19 @@ def form_of_policy(text: str, name: str) -> PolicyForm:
     kinds = [goal["kind"] for _, goal in goals]
     return PolicyForm(
         attributes=tuple(
-            (each, asked.get(each, ""), tuple(_fields_of(each, rule)))
+            (
+                each,
+                asked.get(each, ""),
+                tuple(
+                    FormField(
+                        json.dumps(["spec", "attributes", each, key]),
+                        f"{key} of {each}",
+                        str(value_at(rule, (key,)) or ""),
+                        choices,
+                    )
+                    for key, choices in _CHOICES.items()
+                ),
+            )
             for each, rule in islice(rules.items(), MOST_ROWS)
         ),
         more=max(0, len(rules) - MOST_ROWS),
@@ -111,13 +123,6 @@ def form_of_policy(text: str, name: str) -> PolicyForm:
             for key in swept_numbers(goal)
         ),
     )
-
-
-def _fields_of(attribute: str, rule: object) -> Iterator[FormField]:
-    for key, choices in _CHOICES.items():
-        path = json.dumps(["spec", "attributes", attribute, key])
-        value = str(value_at(rule, (key,)) or "")
-        yield FormField(path, f"{key} of {attribute}", value, choices)
 
 
 def _edited(visit: Visit, name: str) -> tuple[str, str]:

@@ -18,6 +18,7 @@ from cloakwork.authoring.suggestion import (
     GOALS,
     HARMS,
     KNOWLEDGE,
+    OPTIONS,
     Suggestion,
     SuggestionRequest,
     forms_beside,
@@ -62,16 +63,8 @@ _COLUMNS: Final = (
     ("timestamp", "Column of the time", ""),
 )
 _OTHER_COLUMNS: Final = "other_columns"
-_OPTIONS: Final = (
-    ("time_format", "Time format", "such as %d.%m.%Y %H:%M or epoch-seconds"),
-    ("time_zone", "Time zone", "of times that name none, such as Europe/Berlin"),
-    ("sheet", "Sheet", "of a workbook"),
-    ("starts", "Start of work", "such as start_timestamp or lifecycle:transition"),
-    ("object_type", "Object type", "of an object-centric log: its objects become the cases"),
-    ("delimiter", "Delimiter", "of a CSV file, such as ; or tab"),
-    ("decimal", "Decimal mark", ". or ,"),
-    ("encoding", "Encoding", "of a CSV file, such as cp1252"),
-    ("format", "Format", "where the name of the file does not say it, such as csv"),
+_OPTIONS: Final = tuple(
+    (name, name.replace("_", " ").capitalize(), note) for name, note in OPTIONS.items()
 )
 READING: Final = (
     *_COLUMNS,
@@ -139,7 +132,15 @@ def suggest(visit: Visit) -> Response:
         columns=columns,
         said=said,
     )
-    request = asked_request(request, _answers_sent(visit), base=log.parent, label="public")
+    # Who receives the release, and what else they hold.
+    answers: dict[str, object] = {"public": visit.sent("public"), "who": visit.sent("who") or None}
+    for each in ("knowledge", "harm"):
+        if value := visit.sent(each):
+            if value not in CHOICES[each]:
+                raise OutsideFolder(f"{each} is one of {', '.join(CHOICES[each])}")
+            answers[each] = value
+    answers["contract"] = visit.sent("contract") != "no"
+    request = asked_request(request, answers, base=log.parent, label="public")
     name = visit.workplace.relative(out) or out.name
     tries = bool(visit.sent("try"))
 
@@ -194,18 +195,6 @@ def take(visit: Visit) -> Response:
         raise OutsideFolder(f"{name}: has changed since it was proposed; propose again")
     write_text(path, forms[form].text)
     return go(address("/policy", file=name))
-
-
-def _answers_sent(visit: Visit) -> dict[str, object]:
-    """What the form says of who receives the release, and what else they hold."""
-    said: dict[str, object] = {"public": visit.sent("public"), "who": visit.sent("who") or None}
-    for name in ("knowledge", "harm"):
-        if value := visit.sent(name):
-            if value not in CHOICES[name]:
-                raise OutsideFolder(f"{name} is one of {', '.join(CHOICES[name])}")
-            said[name] = value
-    said["contract"] = visit.sent("contract") != "no"
-    return said
 
 
 def lint_log(visit: Visit) -> Response:

@@ -180,6 +180,8 @@ def _table_cells(setting: ComparedSetting) -> list[tuple[str, str]]:
     figures = setting.figures
     if figures is None:
         return []
+    # The largest share of cases that are found, whatever is known of them, and its bounds.
+    most = max(setting.found.values(), key=lambda each: each.share, default=None)
     return [
         _with_spread(figures.similarity),
         (share_text(figures.cases), ""),
@@ -187,17 +189,9 @@ def _table_cells(setting: ComparedSetting) -> list[tuple[str, str]]:
         _with_spread(figures.durations),
         _with_spread(figures.attributes),
         (", ".join(map(attack_text, setting.bounds)) or "no bound", ""),
-        _most_found(setting),
+        ("–", "") if most is None else (f"{most.share:.1%}", f"{most.low:.1%}–{most.high:.1%}"),
         (", ".join(setting.cost) or "none", ""),
     ]
-
-
-def _most_found(setting: ComparedSetting) -> tuple[str, str]:
-    """The largest share of cases that are found, whatever is known of them, and its bounds."""
-    if not setting.found:
-        return "–", ""
-    most = max(setting.found.values(), key=lambda each: each.share)
-    return f"{most.share:.1%}", f"{most.low:.1%}–{most.high:.1%}"
 
 
 def _with_spread(figure: FigureSpread | None) -> tuple[str, str]:

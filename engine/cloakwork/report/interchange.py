@@ -197,7 +197,20 @@ def _result(
             }
             for column in statement.exposed
         ],
-        "findings": [_finding(*objective, ids) for objective in objectives],
+        "findings": [
+            {
+                "uuid": ids(f"finding {name}"),
+                "title": name,
+                "description": words,
+                "target": {
+                    "type": "objective-id",
+                    "target-id": name,
+                    "status": {"state": "satisfied" if holds else "not-satisfied"},
+                },
+                "related-observations": [{"observation-uuid": ids(f"observation {name}")}],
+            }
+            for name, words, holds in objectives
+        ],
     }
     # OSCAL knows no empty list.
     return {name: value for name, value in found.items() if value != []}
@@ -215,20 +228,6 @@ def _objectives(statement: PrivacyStatement) -> list[tuple[str, str, bool]]:
         for number, goal in enumerate(statement.unproven, 1)
     ]
     return given + missing
-
-
-def _finding(name: str, words: str, holds: bool, ids: Callable[[str], str]) -> dict[str, Any]:
-    return {
-        "uuid": ids(f"finding {name}"),
-        "title": name,
-        "description": words,
-        "target": {
-            "type": "objective-id",
-            "target-id": name,
-            "status": {"state": "satisfied" if holds else "not-satisfied"},
-        },
-        "related-observations": [{"observation-uuid": ids(f"observation {name}")}],
-    }
 
 
 def _observations(

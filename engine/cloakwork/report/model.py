@@ -88,15 +88,23 @@ def _groups(plan: Plan, statement: PrivacyStatement) -> Iterator[UnprotectedGrou
     yield from _of_unit(statement.unit, plan)
     unit = statement.unit.attribute
     whom = "one case" if unit is None else f"one '{unit}'"
-    for name, treatment in _columns_of_staff(statement):
+    for column in statement.released:
+        words = words_of(column.name)
+        # A word for a person counts only beside one that says that a name is meant.
+        is_named = names_one_of(words, STAFF) or (
+            names_one_of(words, PERSON) and names_one_of(words, NAMED)
+        )
+        # What tells of somebody, such as a country, names nobody; the unit is protected.
+        if not is_named or names_one_of(words, WHO) or column.name == unit:
+            continue
         yield UnprotectedGroup(
             kind="staff",
-            who=f"Whoever is named in {name}",
+            who=f"Whoever is named in {column.name}",
             says=(
-                f"{_TREATMENTS[treatment]}; each guarantee protects {whom}, so how often one of "
-                "these people occurs, where, and with whom is not hidden"
+                f"{_TREATMENTS[column.treatment]}; each guarantee protects {whom}, so how often "
+                "one of these people occurs, where, and with whom is not hidden"
             ),
-            columns=(name,),
+            columns=(column.name,),
         )
     roles = {CONTROL_FLOW, METADATA, TIMESTAMPS} | _STANDARD
     kept = tuple(
@@ -156,20 +164,6 @@ def _of_unit(unit: Unit, plan: Plan) -> Iterator[UnprotectedGroup]:
             who=f"Each '{unit.attribute}' with cases in several windows",
             says="the guarantees hold for each window; the costs of all of them add up",
         )
-
-
-def _columns_of_staff(statement: PrivacyStatement) -> Iterator[tuple[str, str]]:
-    """Released attributes whose names say that they name people who are not the unit."""
-    for column in statement.released:
-        words = words_of(column.name)
-        # A word for a person counts only beside one that says that a name is meant.
-        named = names_one_of(words, STAFF) or (
-            names_one_of(words, PERSON) and names_one_of(words, NAMED)
-        )
-        is_unit = column.name == statement.unit.attribute
-        # What tells of somebody, such as a country, names nobody.
-        if named and not names_one_of(words, WHO) and not is_unit:
-            yield column.name, column.treatment
 
 
 class Examination(Frozen):

@@ -196,12 +196,12 @@ def test_no_start_lies_behind_its_completion(seconds: list[float | None]) -> Non
     table = pl.DataFrame({CASE_ID: ["c"] * len(seconds), ACTIVITY: "a", TIMESTAMP: BEGIN})
     noisy = table.with_columns(pl.Series("service_time", seconds, dtype=pl.Float64))
     log = EventLog.from_polars(noisy)
-    out = with_starts(log)
+    out = with_starts(log, STARTS)
     starts = out.events["start_timestamp"]
     assert "service_time" not in out.events.columns
     assert (starts <= out.events[TIMESTAMP]).fill_null(True).all()
     again = with_service_times(out, ReadRequest(options=STARTS))
-    twice = with_service_times(with_starts(again), ReadRequest(options=STARTS))
+    twice = with_service_times(with_starts(again, STARTS), ReadRequest(options=STARTS))
     assert service(again) == service(twice)
     for given_seconds, read in zip(seconds, service(again), strict=True):
         if given_seconds is not None and 0 <= given_seconds < 1e6:

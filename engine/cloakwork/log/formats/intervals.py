@@ -20,6 +20,7 @@ from cloakwork.base.naming import (
     without,
 )
 from cloakwork.log.eventlog import EventLog
+from cloakwork.log.formats.options import InputOptions
 from cloakwork.log.formats.row_source import ReadRequest
 from cloakwork.log.times import parse_times, within_calendar
 
@@ -36,8 +37,7 @@ def with_service_times(log: EventLog, request: ReadRequest) -> EventLog:
     open start of the activity in the case is a completion's own.
     """
     name = request.written.starts
-    columns = log.events.columns
-    if name not in columns or request.timestamp not in columns or request.activity not in columns:
+    if name is None or not {name, request.timestamp, request.activity} <= {*log.events.columns}:
         return log
     events = pl.DataFrame(
         {
@@ -54,10 +54,11 @@ def with_service_times(log: EventLog, request: ReadRequest) -> EventLog:
         events = events.with_columns(parse_times(events["began"].cast(pl.String)).values)
     seconds = (pl.col("ended") - pl.col("began").cast(TIME_TYPE)).dt.total_microseconds() // _SECOND
     service = events.select(pl.when(seconds >= 0).then(seconds)).to_series()
-    gone = (SERVICE_TIME,) if name == LIFECYCLE else (SERVICE_TIME, name)
-    held = without(log.events, *gone).with_columns(service.alias(SERVICE_TIME))
+    # The state of other events stays.
+    others = without(log.events, *{SERVICE_TIME, name} - {LIFECYCLE})
     said = f"when work began was read from '{name}': service_time is the seconds until it ended"
-    return replace(log, events=held, notes=(*log.notes, said))
+    events = others.with_columns(service.alias(SERVICE_TIME))
+    return replace(log, events=events, notes=(*log.notes, said))
 
 
 def _paired(events: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
@@ -88,12 +89,14 @@ def _paired(events: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
     return found, events["starts"]
 
 
-def with_starts(log: EventLog) -> EventLog:
+def with_starts(log: EventLog, options: InputOptions | None) -> EventLog:
     """The log with ``start_timestamp`` in place of numbers called ``service_time``: never behind
-    the completion; missing where the number or the time is.
+    the completion; missing where the number or the time is. As it is where ``options`` name none.
     """
     columns = log.events.schema
-    if TIMESTAMP not in columns or not columns.get(SERVICE_TIME, pl.Null()).is_numeric():
+    if options is None or options.starts is None or TIMESTAMP not in columns:
+        return log
+    if not columns.get(SERVICE_TIME, pl.Null()).is_numeric():
         return log
     seconds = values_of(log.events, SERVICE_TIME).clip(0, _MOST).floor()
     spans = (seconds.cast(pl.Int64, strict=False) * _SECOND).cast(pl.Duration("us"))

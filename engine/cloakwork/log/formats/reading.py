@@ -197,15 +197,13 @@ def write_log(
     it cannot be written.
     """
     file = Path(path)
-    if options is not None and options.starts is not None:
-        log = with_starts(log)
     writers: Mapping[Format, Callable[[EventLog, Path], None]] = {
         "xes": partial(write_xes, annotations=annotations, extensions=extensions),
         "csv": partial(write_csv, options=options),
         "parquet": partial(write_parquet, annotations=annotations),
     }
     try:
-        writers[format](log, file)
+        writers[format](with_starts(log, options), file)
     except OSError as error:
         raise OutputError(
             f"{file}: cannot be written ({error.strerror or error}); check the path and the disk"

@@ -68,7 +68,7 @@ class TypesReadBack:
     def of(self, batch: EventLog) -> pl.DataFrame:
         """The evidence in one batch."""
         rows: list[tuple[Scope, str, bool, Kind, Kind]] = []
-        for scope, table in _tables(self._written(batch)):
+        for scope, table in _tables(with_starts(batch, self.request.written)):
             for name in table.columns:
                 if name in _STANDARD:
                     continue
@@ -100,7 +100,7 @@ class TypesReadBack:
             for scope, name, exact, kind, kind_as_text in found.iter_rows()
         }
         read: dict[Scope, pl.DataFrame] = {}
-        for scope, table in _tables(self._written(batch)):
+        for scope, table in _tables(with_starts(batch, self.request.written)):
             columns = []
             for name in table.columns:
                 exact, kind = settled.get((scope, name), _STANDARD_COLUMN)
@@ -113,9 +113,6 @@ class TypesReadBack:
             read[scope] = pl.DataFrame(columns)
         as_read = replace(batch, events=read["event"], cases=read["case"])
         return with_service_times(as_read, self.request)
-
-    def _written(self, batch: EventLog) -> EventLog:
-        return batch if self.request.written.starts is None else with_starts(batch)
 
     @property
     def _format(self) -> str:
