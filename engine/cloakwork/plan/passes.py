@@ -133,7 +133,10 @@ def _caveats_of_steps(draft: Draft) -> Iterator[Caveat]:
     if spec.input is not None and spec.input.object_type is not None:
         yield FlattenedObjects(object_type=spec.input.object_type)
     has_starts = spec.input is not None and spec.input.starts is not None
-    if has_starts and {TIMESTAMPS, SERVICE_TIME} <= draft.released:
+    treatments = {item.column: item.treatment for item in draft.attributes}
+    # Of groups or pseudonyms no start is made.
+    is_number = treatments.get(SERVICE_TIME) in ("keep", "protect")
+    if has_starts and is_number and TIMESTAMPS in draft.released:
         yield StartsFromService()
     for step in draft.steps:
         if step.proof == "published":

@@ -182,6 +182,10 @@ def test_a_completion_takes_the_earliest_open_start(
     log = with_service_times(raw, request)
     assert service(log) == expected
     assert log.case_count == raw.case_count
+    # No case changes what another one is read as: neighbouring logs stay neighbours.
+    for case in range(raw.case_count):
+        alone = with_service_times(raw.keep_cases(np.array([case])), request)
+        assert alone.events.equals(log.keep_cases(np.array([case])).events)
 
 
 @given(
@@ -278,6 +282,21 @@ def test_starts_under_noise_are_covered_by_the_noise_on_service_times(tmp_path: 
     assert held.is_between(0, 3600).all()
     # No more than one in a million draws leaves all of them as they were.
     assert held.sort().to_list() != [0] * 6 + [90] * 6
+
+
+def test_of_groups_of_service_times_no_start_is_made(tmp_path: Path) -> None:
+    """The groups are released under their own name, and nothing is said of starts."""
+    rule = "{treatment: generalise, bins: [0, 60, 3600]}"
+    made = release(
+        load_policy(policy_file(tmp_path, rule=rule)),
+        written_log(tmp_path, "xes"),
+        tmp_path / "out",
+    )
+    found = verify(tmp_path / "out").statement
+    assert "starts-from-service" not in {each.kind for each in found.caveats}
+    columns = read_log(made.log).events.columns
+    assert "service_time" in columns
+    assert "start_timestamp" not in columns
 
 
 def test_starts_that_are_left_out_are_told(tmp_path: Path) -> None:
