@@ -250,18 +250,16 @@ def measure(visit: Visit) -> Response:
         raise OutsideFolder("there is no such number in the policy; choose one of the form")
     number = numbers[visit.sent("sweep")]
     policy = parse_policy(with_code_lists(text, policy_file(visit, name)), name)
-    values = ",".join(_around(float(number.value), in_whole=number.label[:2] in _COUNTED))
+    # The number with half and twice as much, and twice that again, ascending.
+    found = [float(number.value) * factor for factor in (0.25, 0.5, 1, 2, 4)]
+    if number.label[:2] in _COUNTED:
+        found = [round(each) for each in found]
+    values = ",".join(f"{each:g}" for each in dict.fromkeys(found) if each)
     return compared(visit, log, [policy], [f"{number.sweep}={values}"], f"{number.label}, {name}")
 
 
 _COUNTED: Final = ("k ", "l ", "L ", "K ")
 """How the labels of numbers begin that are counts."""
-
-
-def _around(number: float, *, in_whole: bool) -> list[str]:
-    """The number with half and twice as much, and twice that again, ascending."""
-    found = [number * factor for factor in (0.25, 0.5, 1, 2, 4)]
-    return [f"{each:g}" for each in dict.fromkeys(map(round, found) if in_whole else found) if each]
 
 
 def schema(visit: Visit) -> Response:

@@ -51,7 +51,8 @@ def with_service_times(log: EventLog, request: ReadRequest) -> EventLog:
         events, is_start = _paired(events)
         log = log.keep_events(~is_start.to_numpy())
     elif not events["began"].dtype.is_temporal():
-        events = events.with_columns(parse_times(events["began"].cast(pl.String)).values)
+        began = parse_times(events["began"].cast(pl.String)).values
+        events = events.with_columns(began.alias("began"))
     seconds = (pl.col("ended") - pl.col("began").cast(TIME_TYPE)).dt.total_microseconds() // _SECOND
     service = events.select(pl.when(seconds >= 0).then(seconds)).to_series()
     # The state of other events stays.
@@ -71,9 +72,8 @@ def _paired(events: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
         (state == "start").fill_null(False).alias("starts"),
         (state == "complete").fill_null(False).alias("ends"),
     )
-    opened, closed = (
-        pl.col(name).cast(pl.Int64).cum_sum().over(of_one) for name in ("starts", "ends")
-    )
+    opened = pl.col("starts").cum_sum().over(of_one)
+    closed = pl.col("ends").cum_sum().over(of_one).cast(pl.Int64)
     # A completion that nothing opened takes no start from those that follow.
     unopened = (closed - opened).clip(0).cum_max().over(of_one)
     is_own = pl.col("ends") & (unopened == unopened.shift(1, fill_value=0).over(of_one))
