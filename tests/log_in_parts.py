@@ -67,9 +67,6 @@ class LogInParts:
     def batches(self) -> Iterator[EventLog]:
         yield from self.parts
 
-    def each_batch(self, task: Callable[[int, EventLog], T]) -> list[T]:
-        return list(self.results(task))
-
     def results(self, task: Callable[[int, EventLog], T]) -> Iterator[T]:
         for number, part in enumerate(self.parts):
             yield task(number, part)

@@ -134,10 +134,10 @@ def batched(log: EventLog, unit: str | None = None) -> tuple[LocalEngine, Batche
 def test_all_cases_of_a_person_lie_in_one_batch(small: EventLog) -> None:
     """Cases of nobody are spread; nothing is lost, and the order of cases is known."""
     _, log = batched(small, PERSON)
-    found = log.each_batch(lambda _, batch: batch.cases[PERSON].drop_nulls().unique().to_list())
+    found = list(log.results(lambda _, batch: batch.cases[PERSON].drop_nulls().unique().to_list()))
     persons = [person for of_batch in found for person in of_batch]
     assert len(persons) == len(set(persons)) == small.cases[PERSON].drop_nulls().n_unique()
-    alone = log.each_batch(lambda _, batch: batch.cases[PERSON].null_count())
+    alone = list(log.results(lambda _, batch: batch.cases[PERSON].null_count()))
     assert max(alone) < sum(alone)
     together = collected(log)
     assert together.index_of_case.tolist() == list(range(300))

@@ -445,6 +445,6 @@ def test_what_cannot_be_is_said_in_one_line(engine: SparkEngine, tmp_path: Path)
     paths = [new_paths(engine.workspace)() for _ in range(2)]
     log = engine.stored(tuple(write_batch(BATCH_LOG, path) for path in paths))
     with pytest.raises(MechanismError, match=r"^spark: a task failed: ZeroDivisionError on an"):
-        log.each_batch(failing)
+        list(log.results(failing))
     with pytest.raises(LogError, match=r"^log:3: batch 1 is odd$"):
-        log.each_batch(lambda place, batch: failing(place or 1, batch))
+        list(log.results(lambda place, batch: failing(place or 1, batch)))

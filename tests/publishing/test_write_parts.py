@@ -331,10 +331,10 @@ def test_a_task_that_runs_again_writes_the_same_file(tmp_path: Path) -> None:
 
 def test_what_an_attempt_left_behind_is_no_part(tmp_path: Path) -> None:
     class Interrupted(LogInParts):
-        def each_batch(self, task: Any) -> Any:
+        def results(self, task: Any) -> Any:
             task(1, a_log())
             (task.folder / "attempt-0.csv").write_text("half a fi")
-            return super().each_batch(task)
+            return super().results(task)
 
     digests = write_parts(Interrupted.evenly(a_log(), 2), tmp_path, "csv", ())
 

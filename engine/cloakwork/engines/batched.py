@@ -114,12 +114,8 @@ class BatchedLog:
         for place in range(len(self.files)):
             yield read(place)
 
-    def each_batch(self, task: Callable[[int, EventLog], T]) -> list[T]:
-        """See ``LogHandle``."""
-        return list(self.results(task))
-
     def results(self, task: Callable[[int, EventLog], T], doing: str = "batch") -> Iterator[T]:
-        """As ``each_batch``, one after the other; how many are done is said as ``doing`` 3 of 9."""
+        """See ``LogHandle``; how many are done is said as ``doing`` 3 of 9."""
         read = self._reader()
         places = len(self.files)
         found = self.executor.run(lambda place: task(place, read(place)), places)
@@ -182,7 +178,7 @@ class BatchedLog:
     def _counts(self) -> tuple[int, int]:
         if self.counted is not None:
             return self.counted
-        of_batches = self.each_batch(lambda _, log: (log.cases.height, log.events.height))
+        of_batches = self.results(lambda _, log: (log.cases.height, log.events.height))
         cases, events = (sum(counts) for counts in zip(*of_batches, strict=True))
         object.__setattr__(self, "counted", (cases, events))  # counted once
         return cases, events
@@ -281,7 +277,7 @@ class BatchedEngine:
             return write_batch(numbers.applied(place, batch), new_path())
 
         new_path = new_paths(self.workspace)
-        files = tuple(log.each_batch(number))
+        files = tuple(log.results(number))
         return self.stored(files, unit=log.unit, notes=log.notes)
 
     def by_unit(
@@ -353,7 +349,7 @@ class BatchedEngine:
 
     def _parts_of(self, log: LogHandle, size: int) -> Iterator[EventLog]:
         """As of ``parts_of``, of a log that may not fit into memory."""
-        last = max(log.each_batch(lambda _, batch: int(batch.index_of_case.max(initial=0))))
+        last = max(log.results(lambda _, batch: int(batch.index_of_case.max(initial=0))))
         if last < size or not isinstance(log, BatchedLog):
             yield from parts_of(log, size)
             return

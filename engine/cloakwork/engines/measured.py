@@ -139,7 +139,7 @@ class ReleasedLog:
             table = pl.DataFrame(columns).group_by(_PART).sum()
             return batch.activities.unique().cast(pl.String).to_list(), table
 
-        found = log.each_batch(seen)
+        found = list(log.results(seen))
         parts = pl.concat([table for _, table in found]).group_by(_PART).sum()
         granted = tuple(sorted(name for name in columns if name != CONTROL_FLOW))
         labels = tuple(sorted(set[str]().union(*(labels for labels, _ in found))))
@@ -150,7 +150,7 @@ class ReleasedLog:
         if self.parts.height < 2:
             return collected(self.log)
         place = self.parts[_PART][-1]
-        of_part = self.log.each_batch(lambda _, batch: _cases_in(batch, self.size, place))
+        of_part = self.log.results(lambda _, batch: _cases_in(batch, self.size, place))
         return in_order(joined_batches([batch for batch in of_part if batch.cases.height]))
 
     def cases_of(self, part: EventLog) -> Cases:

@@ -48,7 +48,7 @@ def histogram(log: LogHandle) -> dict[Variant, int]:
     events are left out.
     """
     found: Counter[Variant] = Counter()
-    for counted in log.each_batch(_counted):
+    for counted in log.results(_counted):
         found.update(counted)
     return dict(found)
 

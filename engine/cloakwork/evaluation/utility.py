@@ -114,7 +114,7 @@ def sampled_cases(log: LogHandle, most_events: int = MOST_EVENTS) -> CaseSample:
             numbers = (place << _PLACE) + np.arange(batch.cases.height)
         return batch.keep_cases(np.flatnonzero(_are_chosen(numbers, share)))
 
-    return CaseSample(_in_order(log.each_batch(chosen)), cases)
+    return CaseSample(_in_order(list(log.results(chosen))), cases)
 
 
 def _in_order(batches: list[EventLog]) -> EventLog:
@@ -160,7 +160,7 @@ class TimeHints(Observer):
         if all(claim.given is None for claim in self.plan.claims):
             return
         found: dict[str, _Looks] = {}
-        for looks in source.each_batch(partial(_looks_in, releases=self.plan.releases)):
+        for looks in source.results(partial(_looks_in, releases=self.plan.releases)):
             for name, seen in looks.items():
                 found[name] = _Looks(*map(add, found[name], seen)) if name in found else seen
         for name, seen in found.items():

@@ -239,16 +239,13 @@ class LogHandle(Protocol):
         """The batches, one after the other."""
         ...
 
-    def each_batch(self, task: "Callable[[int, EventLog], T]") -> list[T]:
-        """What ``task`` returns of each batch and its number, in the order of batches.
+    def results(self, task: "Callable[[int, EventLog], T]") -> Iterator[T]:
+        """What ``task`` returns of each batch and its number, in the order of batches, one after
+        the other.
 
         It may run in other processes, and more than once for a batch: it changes nothing, and what
-        it returns is small and can be pickled.
+        it returns can be pickled.
         """
-        ...
-
-    def results(self, task: "Callable[[int, EventLog], T]") -> Iterator[T]:
-        """As ``each_batch``, one after the other, for results that are not small together."""
         ...
 
     def with_columns_of(self, change: "Callable[[EventLog], EventLog]") -> "LogHandle":
@@ -354,10 +351,6 @@ class EventLog:
     def batches(self) -> "Iterator[EventLog]":
         """The log itself, as a ``LogHandle`` with one batch."""
         yield self
-
-    def each_batch(self, task: "Callable[[int, EventLog], T]") -> list[T]:
-        """What ``task`` returns of the log."""
-        return [task(0, self)]
 
     def results(self, task: "Callable[[int, EventLog], T]") -> Iterator[T]:
         """What ``task`` returns of the log."""

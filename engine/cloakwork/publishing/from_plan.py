@@ -69,7 +69,7 @@ def released_columns(log: LogHandle, plan: Plan) -> tuple[ReleasedColumn, ...]:
 
     Raises ValueError where an attribute follows no rule of ``plan`` that releases it.
     """
-    held = merged_attributes(log.each_batch(lambda _, batch: attributes_of(batch)))
+    held = merged_attributes(log.results(lambda _, batch: attributes_of(batch)))
     return tuple(_released_column(scope, name, plan) for scope, name in names_in(held, plan))
 
 

@@ -300,7 +300,7 @@ def write_parts(
         bounds = pairwise(part_bounds(log.case_count, log.event_count))
         digests = [write(place, log.slice_cases(*span)) for place, span in enumerate(bounds)]
     else:
-        digests = log.each_batch(write)
+        digests = list(log.results(write))
     if UNSEEN in digests:
         for number, batch in enumerate(log.batches()):
             if digests[number] == UNSEEN:

@@ -18,7 +18,6 @@ from cloakwork.engines.memory import MemoryEngine
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog, LogHandle
 from cloakwork.log.formats.column_names import column_names
 from cloakwork.log.formats.csv import blocks_of
-from cloakwork.log.formats.intervals import with_service_times
 from cloakwork.log.formats.options import LONGEST_NAME, InputOptions
 from cloakwork.log.formats.reading import asked_of, given_log, log_of_table, open_rows, read_log
 from cloakwork.log.formats.row_source import WHOLE, ReadRequest, RowSource
@@ -106,22 +105,22 @@ def log_in_memory(policy: Policy, table: object, columns: Mapping[str, str] | No
     # Which column of the table holds what, by full names.
     options = policy.spec.input or InputOptions()
     try:
-        requested = dict(options.with_columns(columns=columns).columns)
+        options = options.with_columns(columns=columns)
     except ValueError as error:
         raise LogError("table", f"the mapping of columns {error}") from None
     case_id = policy.attribute_with("case-id")
     if case_id is not None:
-        requested = {CASE_ID: case_id, **requested}
+        options = options.model_copy(update={"columns": {CASE_ID: case_id, **options.columns}})
     held = frame.columns
     # A role of the policy is a column of that name, too: one column under both names.
     for role, full in (("control-flow", ACTIVITY), ("timestamp", TIMESTAMP)):
         own = policy.attribute_with(role)  # type: ignore[arg-type]  # both are roles
-        if own in held and full not in (*held, *requested):
+        if own in held and full not in (*held, *options.columns):
             frame = frame.with_columns(frame.get_column(own).alias(full))
-    log = log_of_table(frame, requested)
-    mapped = {column: full for full, column in requested.items() if column in held}
+    log = log_of_table(frame, options)
+    mapped = {column: full for full, column in options.columns.items() if column in held}
     _require_one_value_a_case(policy, log, mapped)
-    return with_service_times(log, ReadRequest(options=options))
+    return log
 
 
 def _require_one_value_a_case(

@@ -49,7 +49,7 @@ def written(log: EventLog, part_of_case: Sequence[int], folder: Path, form: Form
             files.append(folder / f"part-{number:05d}.{form}")
             write_log(part, files[-1], form)
     read = partial(read_log, timeless=True)
-    found = FileParts(tuple(files), read).each_batch(lambda _, batch: kinds_of(batch))
+    found = list(FileParts(tuple(files), read).results(lambda _, batch: kinds_of(batch)))
     return FileParts(tuple(files), read, kinds_together(files, found))
 
 

@@ -344,6 +344,26 @@ def test_a_start_that_is_no_time_is_refused_in_one_line(tmp_path: Path) -> None:
     assert service(read_log(xes, options=STARTS)) == [None] * 18
 
 
+def test_a_name_that_no_column_has_is_refused_before_any_charge(tmp_path: Path) -> None:
+    misspelt = InputOptions(starts="start_timestmap")
+    path = tmp_path / "log.csv"
+    frame().write_csv(path)
+    with pytest.raises(LogError, match="did you mean 'start_timestamp'") as error:
+        read_log(path, options=misspelt)
+    assert str(error.value).count("\n") == 0
+    with pytest.raises(LogError, match="starts names"):
+        read_log(frame(), options=misspelt)
+    policy = load_policy(policy_file(tmp_path, start="start_timestmap"))
+    for log in (path, frame()):
+        with pytest.raises(LogError, match="start_timestmap"):
+            release(policy, log, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    # In XES an event may lack any attribute, so that nothing may hang on it.
+    xes = tmp_path / "log.xes"
+    write_log(read_log(frame()), xes, "xes")
+    assert "service_time" not in read_log(xes, options=misspelt).events.columns
+
+
 def test_service_times_are_a_measure_of_their_own() -> None:
     """Ten times as long is one power of ten; starts alone move nothing else."""
     source = read_log(frame(), options=STARTS)

@@ -127,11 +127,16 @@ def column_names(
         kept[name], column_of[full] = full, name
     # Another attribute than a standard one may stand for the activity or the time.
     timestamp = None if request.timeless else request.timestamp
-    for own, role in ((request.activity, "control-flow"), (timestamp, "timestamp")):
+    role = "to which the policy gives the role"
+    for own, why in (
+        (request.activity, f"{role} control-flow"),
+        (timestamp, f"{role} timestamp"),
+        (request.written.starts, "which spec.input.starts names"),
+    ):
         if own is not None and own not in _COMMON and own not in column_of:
-            said = f"there is no column {_in_quotes(own)}, to which the policy gives the role"
-            remedy = "correct the policy's spec.attributes, or the file"
-            raise _no_column(path, f"{said} {role}", own, header, remedy)
+            said = f"there is no column {_in_quotes(own)}, {why}"
+            remedy = "correct the policy, or the file"
+            raise _no_column(path, said, own, header, remedy)
     if unnamed:
         notes.append(f"columns without a name, left out: {unnamed}")
     mapped = frozenset(full for full in requested if full not in _COMMON)

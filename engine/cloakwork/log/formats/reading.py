@@ -13,6 +13,7 @@ import polars as pl
 
 from cloakwork.base.errors import LogError, OutputError
 from cloakwork.base.naming import ACTIVITY, CASE_ID, TIMESTAMP
+from cloakwork.base.text import shown
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats import csv, excel, ocel, parquet, xes
 from cloakwork.log.formats.csv import write_csv
@@ -72,8 +73,7 @@ def read_log(path: object, *, request: ReadRequest = _ANYTHING, **asked: Unpack[
     if isinstance(source, EventLog):
         return source
     complete = replace(request, **asked)
-    columns = _with_columns(Path("table"), complete.written, complete.columns).columns
-    return with_service_times(log_of_table(source, columns), complete)
+    return log_of_table(source, _with_columns(Path("table"), complete.written, complete.columns))
 
 
 def given_log(log: object, argument: str = "log") -> EventLog | Path | pl.DataFrame:
@@ -97,10 +97,11 @@ PARAMETERS: Final = {CASE_ID: "case_id", ACTIVITY: "activity", TIMESTAMP: "times
 """Standard names as ``EventLog.from_polars`` calls them."""
 
 
-def log_of_table(table: pl.DataFrame, columns: Mapping[str, str]) -> EventLog:
-    """The log of a table, whose columns are named by the full names of attributes: one of the
-    standard name goes before one that is mapped and missing. LogError where a column is missing.
+def log_of_table(table: pl.DataFrame, options: InputOptions) -> EventLog:
+    """The log of a table, of whose ``options`` columns and starts count: a column of the standard
+    name goes before one that is mapped and missing. LogError where a column is missing.
     """
+    columns = options.columns
     if ROW_NUMBER in columns:
         said = "the rows of a table in memory have the order of the table"
         raise LogError("log", said, hint=f"sort it by '{columns[ROW_NUMBER]}', and leave out row")
@@ -115,7 +116,13 @@ def log_of_table(table: pl.DataFrame, columns: Mapping[str, str]) -> EventLog:
         for full, column in columns.items()
         if full not in PARAMETERS and column in held
     }
-    return EventLog.from_polars(table.rename(others), **main)
+    named = table.rename(others)
+    starts = options.starts
+    if starts is not None and starts not in named.columns:
+        said = f"has no column '{shown(starts)}', which spec.input.starts names"
+        raise LogError("table", said, hint="correct the name, or leave it out")
+    log = EventLog.from_polars(named, **main)
+    return with_service_times(log, ReadRequest(options=options))
 
 
 def open_rows(

@@ -211,12 +211,12 @@ class FileParts:
     @property
     def case_count(self) -> int:
         """How many cases there are; takes a pass."""
-        return sum(self.each_batch(lambda _, batch: batch.case_count))
+        return sum(self.results(lambda _, batch: batch.case_count))
 
     @property
     def event_count(self) -> int:
         """How many events there are; takes a pass."""
-        return sum(self.each_batch(lambda _, batch: batch.event_count))
+        return sum(self.results(lambda _, batch: batch.event_count))
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -228,12 +228,8 @@ class FileParts:
         for file in self.files:
             yield self._batch(file)
 
-    def each_batch(self, task: Callable[[int, EventLog], T]) -> list[T]:
-        """What ``task`` returns of each file and its number, one after the other."""
-        return list(self.results(task))
-
     def results(self, task: Callable[[int, EventLog], T]) -> Iterator[T]:
-        """As ``each_batch``, one after the other."""
+        """What ``task`` returns of each file and its number, one after the other."""
         found = (task(number, self._batch(file)) for number, file in enumerate(self.files))
         yield from counted(found, len(self.files), "reading part")
 
