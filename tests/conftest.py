@@ -88,7 +88,7 @@ def hurried(policy: Path, folder: Path, seconds: float = 1.0) -> Path:
     spec = document["spec"]
     if any(goal["kind"] == "k-anonymity" for goal in spec["guarantees"]):
         parameters = spec.setdefault("mechanisms", {}).setdefault("parameters", {})
-        parameters.setdefault("kanon/auto", {})["seconds"] = seconds
+        parameters.setdefault("kanon/optimal", {})["seconds"] = seconds
     copy = folder / policy.name
     copy.write_text(yaml.safe_dump(document, sort_keys=False), "utf-8")
     return copy

@@ -40,11 +40,10 @@ ALGORITHMS: dict[str, tuple[str, dict[str, Any]]] = {
     "pretsa": ("kanon/pretsa", {}),
     "best-first": ("kanon/best-first", {}),
     "a-star": ("kanon/a-star", {}),
-    "optimal": ("kanon/optimal", {}),
+    "optimal": ("kanon/optimal", {"split_cases": False}),
     "optimal, parting": ("kanon/optimal", {"split_cases": True}),
-    "auto": ("kanon/auto", {}),
 }
-TIMED = ("a-star", "optimal", "optimal, parting", "auto")
+TIMED = ("a-star", "optimal", "optimal, parting")
 
 
 def arguments() -> argparse.Namespace:
@@ -59,9 +58,7 @@ def arguments() -> argparse.Namespace:
         "--algorithms", default=";".join(ALGORITHMS), help="separated by semicolons"
     )
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument(
-        "--gap", type=float, default=0.0, help="where kanon/optimal and kanon/auto may stop"
-    )
+    parser.add_argument("--gap", type=float, default=0.0, help="where kanon/optimal may stop")
     parser.add_argument("--whole", action="store_true")
     parser.add_argument("--filtered", action="store_true")
     parser.add_argument(

@@ -20,6 +20,7 @@ import numpy as np
 import polars as pl
 
 from cloakwork.base.facts import Facts
+from cloakwork.engines.memory import MemoryEngine
 from cloakwork.evaluation.control_flow import directly_follows, histogram, published_figures
 from cloakwork.guarantees import KAnonymity
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
@@ -59,11 +60,9 @@ def prepared(name: str, filtered: bool) -> EventLog:
                 pl.concat_str(ACTIVITY, LIFECYCLE, separator="/").alias(ACTIVITY)
             ),
         )
-    log = (
-        BoundContributions()
-        .rewrite(BoundParams(), Decision(pl.DataFrame()), secret().stream())
-        .apply(log)
-    )
+    bound = BoundContributions()
+    rewrite = bound.rewrite(BoundParams(), Decision(pl.DataFrame()), secret().stream())
+    log = MemoryEngine().rewrite(log, rewrite)
     if not filtered:
         return log
     variants = variants_of(log)
@@ -83,7 +82,8 @@ def run(cell: dict[str, Any]) -> dict[str, Any]:
     decision = mechanism.decide(offer.params, summary, secret())
     seconds = time.perf_counter() - begun
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    released = mechanism.rewrite(offer.params, decision, secret().stream()).apply(log)
+    rewrite = mechanism.rewrite(offer.params, decision, secret().stream())
+    released = MemoryEngine().rewrite(log, rewrite)
     figures = decision.internal
     return {
         "distance": figures["distance"],

@@ -297,7 +297,7 @@ def makers(table: str, name: str, log: EventLog, given: dict[str, Any]) -> tuple
         algorithm = ALGORITHMS[given.get("algorithm", "BF-PRETSA")]
         ours = partial(k_anonymous, algorithm, log, given["k"], "prefixes")
         # What the planner takes for k-anonymity by itself.
-        choice = partial(k_anonymous, "kanon/auto", log, given["k"], "variants")
+        choice = partial(k_anonymous, "kanon/optimal", log, given["k"], "variants")
         if table == "pretsa-5":
             return ours, choice, ""
         return (

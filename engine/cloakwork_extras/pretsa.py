@@ -52,9 +52,7 @@ class Pretsa(Anonymiser[PretsaParams]):
         problem: KAnonymityProblem,
         deadline: Deadline,
     ) -> Solution:
-        """Walk the tree; deterministic. Raises ``OutOfTime`` where ``deadline``, which
-        ``kanon/auto`` may set, is over before.
-        """
+        """Walk the tree; deterministic. Raises ``OutOfTime`` where ``deadline`` is over before."""
         target = _TreeWalk(problem, deadline).run()
         assignment = Assignment.of_targets(problem, target)
         return Solution(assignment, None, "the greedy walk ended")

@@ -656,7 +656,7 @@ spec:
       level: 2
       hierarchy: {north: {coast: [Kiel, Husum]}, south: [Ulm], east: [Berlin]}
     "*": {treatment: drop}
-  mechanisms: {parameters: {kanon/auto: {seconds: 1}}}
+  mechanisms: {parameters: {kanon/optimal: {seconds: 1}}}
   expose:
     "case:town": the partner compares regions and needs to know which one
 """

@@ -354,13 +354,13 @@ def test_a_live_line_shows_the_stage_and_what_happens_in_it():
     """The bar moves with stages; what a step says of itself stands beside its name."""
     bar = FakeBar()
     live = LiveProgress(bar, 0)
-    live("kanon/auto: moves cases")
+    live("kanon/optimal: moves cases")
     with heard_by(live):
         say("187 edits, at most 0.4 % above the least possible")
     live("writing the log")
     assert bar.shown == [
-        {"advance": 1, "stage": "kanon/auto", "detail": ""},
-        {"stage": "kanon/auto", "detail": "187 edits, at most 0.4 % above the least possible"},
+        {"advance": 1, "stage": "kanon/optimal", "detail": ""},
+        {"stage": "kanon/optimal", "detail": "187 edits, at most 0.4 % above the least possible"},
         {"advance": 1, "stage": "writing the log", "detail": ""},
     ]
 

@@ -145,7 +145,7 @@ def test_a_refusal_before_the_reservation_says_nothing_of_cost(told, tmp_path):
     [
         (KeyboardInterrupt(), "interrupted"),
         (OutputError("full"), "the release could not be written"),
-        (MechanismError("kanon/auto", "no"), "a step refused the log"),
+        (MechanismError("kanon/optimal", "no"), "a step refused the log"),
         (ZeroDivisionError(), "an internal error, ZeroDivisionError"),
     ],
 )

@@ -111,7 +111,7 @@ def test_a_misspelt_mechanism_brings_its_likely_name(cloakwork):
     """In one line, not with the names of all."""
     said = cloakwork("mechanisms", "kanon/auot")
     assert said.code == 2
-    assert "did you mean 'kanon/auto'?" in said.err
+    assert "did you mean 'kanon/optimal'?" in said.err
     assert "timestamps/laplace" not in said.err
 
 

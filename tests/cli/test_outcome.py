@@ -41,7 +41,7 @@ def internal(utility: Utility | None) -> Internal:
     """What is known inside of a log of 1,000 cases and 5,000 events."""
     return Internal(
         source={"cases": 1000, "events": 5000},
-        steps=(StepRecord("kanon/auto", 1.0, FIGURES), StepRecord("attributes/redact", 1.0, {})),
+        steps=(StepRecord("kanon/optimal", 1.0, FIGURES), StepRecord("attributes/redact", 1.0, {})),
         stages={},
         utility={} if utility is None else utility.model_dump(mode="json"),
     )
@@ -103,7 +103,7 @@ def test_noise_that_drowned_the_waits_is_said_in_words(powers, is_told):
 def test_without_a_report_the_steps_tell():
     """Where no figures of utility were asked for, nothing is measured for the screen."""
     text = said(None)
-    assert "kanon/auto: 124 of 1,040 cases, 187 events" in text
+    assert "kanon/optimal: 124 of 1,040 cases, 187 events" in text
     assert "similarity" not in text and "redact" not in text
 
 

@@ -74,7 +74,7 @@ def test_every_policy_fits_the_screen(cloakwork, monkeypatch, policy, ledger):
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda path: path.stem)
 def test_a_preview_and_earlier_releases_fit_as_well(policy):
     """The longest screen of each policy: with figures of two steps, and all warnings."""
-    records = [StepRecord(name, 1.0, FIGURES) for name in ("kanon/auto", "kanon/generalise")]
+    records = [StepRecord(name, 1.0, FIGURES) for name in ("kanon/optimal", "kanon/generalise")]
     plan = plan_of(policy)
     outlook = replace(NO_EARLIER, without_dp=12)
     sections = first_screen(plan, "hospital.xes.gz", records, outlook, 80, "cloakwork apply")
@@ -183,7 +183,7 @@ def test_what_is_of_no_use_when_cut_gives_way_last():
 def test_the_price_is_whole_beside_figures_of_the_log(tmp_path):
     """The longest of the shipped screens, previewed and with an earlier release."""
     plan = plan_of("kanon-dp-timestamps")
-    previewed = [StepRecord(mechanism="kanon/auto", seconds=0, figures=FIGURES)]
+    previewed = [StepRecord(mechanism="kanon/optimal", seconds=0, figures=FIGURES)]
     outlook = replace(budget(plan, ledger=str(tmp_path / "ledger.db")), without_dp=1)
     sections = first_screen(plan, "hospital.xes.gz", previewed, outlook, 80, "cloakwork apply")
     lines = [line for section in sections for line in section.lines(80)]

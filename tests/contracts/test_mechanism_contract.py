@@ -23,8 +23,6 @@ from cloakwork.mechanisms.attributes.local import BoundedLaplace, RandomisedResp
 from cloakwork.mechanisms.attributes.redact import Redact, RedactParams, Treatment
 from cloakwork.mechanisms.base import Offer, PartOfGoal, Refusal
 from cloakwork.mechanisms.bound import BoundContributions, BoundParams
-from cloakwork.mechanisms.kanon.auto import Auto
-from cloakwork.mechanisms.kanon.best_first import BestFirst
 from cloakwork.mechanisms.kanon.closeness import Closeness
 from cloakwork.mechanisms.kanon.employees import Employees, EmployeesParams
 from cloakwork.mechanisms.kanon.fill import Fill, FillParams
@@ -40,6 +38,8 @@ from cloakwork.mechanisms.variants.threshold import VariantThreshold
 from cloakwork.testing.contract import MechanismContract
 from cloakwork_extras.a_star import AStar
 from cloakwork_extras.amun import VariantAmun
+from cloakwork_extras.auto import Auto
+from cloakwork_extras.best_first import BestFirst
 from cloakwork_extras.dfg import DfgLaplace
 from cloakwork_extras.libra import VariantLibra, VariantLibraPublished
 from cloakwork_extras.networks.generative import VariantDdpm, VariantTravag

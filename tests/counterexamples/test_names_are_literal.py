@@ -48,7 +48,7 @@ def document(
                 **attributes,
             },
             "guarantees": guarantees,
-            "mechanisms": {"parameters": {"kanon/auto": {"seconds": 1}}},
+            "mechanisms": {"parameters": {"kanon/optimal": {"seconds": 1}}},
             **spec,
         },
     }

@@ -97,8 +97,8 @@ def refused(spec: str) -> str:
             "and 9,007,199,254,740,992 (got 1e+300)",
         ),
         (
-            K_ANONYMITY + "  mechanisms: {parameters: {kanon/auto: {seconds: 1.0e+308}}}\n",
-            "p.yaml:9:51: spec.mechanisms.parameters['kanon/auto'].seconds must hold no number "
+            K_ANONYMITY + "  mechanisms: {parameters: {kanon/optimal: {seconds: 1.0e+308}}}\n",
+            "p.yaml:9:51: spec.mechanisms.parameters['kanon/optimal'].seconds must hold no number "
             "beyond 9,007,199,254,740,992 on either side of 0 (got 1e+308)",
         ),
         (

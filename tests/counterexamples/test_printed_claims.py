@@ -83,7 +83,7 @@ def edited(plan: Plan, mechanism: str, **changes: Any) -> Plan:
         lambda plan: plan.model_copy(update={"steps": plan.steps[1:]}),
         lambda plan: plan.model_copy(update={"steps": plan.steps[:-1]}),
         lambda plan: plan.model_copy(update={"steps": plan.steps[::-1]}),
-        lambda plan: edited(plan, "kanon/auto", params={"k": 2}),
+        lambda plan: edited(plan, "kanon/optimal", params={"k": 2}),
         lambda plan: plan.model_copy(update={"warnings": ()}),
         lambda plan: plan.model_copy(update={"considered": ()}),
     ],

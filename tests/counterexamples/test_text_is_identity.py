@@ -34,7 +34,7 @@ def plan(folder: Path, *, activity: str = "code", unit: str | None = None) -> Pl
                 "count": "units" if unit else "cases",
             }
         ],
-        "mechanisms": {"parameters": {"kanon/auto": {"seconds": 1}}},
+        "mechanisms": {"parameters": {"kanon/optimal": {"seconds": 1}}},
     }
     if unit:
         attributes[unit] = {"role": "identifier", "treatment": "drop"}

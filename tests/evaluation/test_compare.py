@@ -27,7 +27,7 @@ PLANNED_WITH = (
     "bound",
     "variants/threshold",
     "variants/markov",
-    "kanon/auto",
+    "kanon/optimal",
     "timestamps/laplace",
     "timestamps/histogram",
     "attributes/redact",

@@ -179,7 +179,7 @@ def _policies() -> None:
     total = {"epsilon": 1.5, "delta": 1e-5}
     policy("dp-control-flow", "small.yaml", budget={"total": total})
     policy("dp-control-flow", "bought.yaml", profile={"epsilon": 0.1, "delta": 1e-7})
-    misspelt = {"parameters": {"kanon/auto": {"secnds": 5}}}
+    misspelt = {"parameters": {"kanon/optimal": {"secnds": 5}}}
     policy("kanon-control-flow", "misspelt.yaml", mechanisms=misspelt)
     pairs = {"kind": "k-anonymity", "k": 2, "over": ["control-flow"]}
     policy("kanon-control-flow", "weak.yaml", guarantees=[pairs])
@@ -306,7 +306,7 @@ def _rest(run: Transcript) -> None:
         run("mechanisms", "mechanisms", name)
     run("mechanisms", "mechanisms", "kanon/auot")
     run("audit", "audit", "dp", "variants/threshold", "--runs", "40", "--quiet")
-    run("audit", "audit", "dp", "kanon/auto", "--quiet")
+    run("audit", "audit", "dp", "kanon/optimal", "--quiet")
     run("audit", "audit", "dp", "variants/treshold", "--quiet")
 
 

@@ -236,7 +236,7 @@ def releases(draw: st.DrawFn) -> tuple[pl.DataFrame, dict[str, object]]:
     spec = {
         "attributes": attributes,
         "guarantees": [{"kind": "k-anonymity", "k": 2, "over": COVERED}],
-        "mechanisms": {"parameters": {"kanon/auto": {"seconds": 0.02}}},
+        "mechanisms": {"parameters": {"kanon/optimal": {"seconds": 0.02}}},
         "output": {"format": draw(st.sampled_from(["xes", "csv", "parquet"])), "report": []},
     }
     return pl.DataFrame(table, names, orient="row", infer_schema_length=None), spec

@@ -21,7 +21,7 @@ FLOW, TIMES, META = "control-flow", "timestamps", "metadata"
 COVERING = {"keep", "pseudonymise", "generalise"}
 
 MEANS = {
-    "k-anonymity": ("kanon/auto", "kanon/optimal", "kanon/best-first"),
+    "k-anonymity": ("kanon/optimal",),
     "employees": ("kanon/employees",),
     "coarser": ("kanon/generalise",),
     "closeness": ("kanon/closeness",),

@@ -281,6 +281,6 @@ def _means(draw: Draw) -> Document:
             {"prefer": [draw.choice(names)]},
             {"prefer": [draw.choice(["variants/prefix-tree", "dfg/laplace", "kanon/pretsa"])]},
             {"deny": ["bound", "attributes/redact", "kanon/fill"]},
-            {"allow": ["*"], "prefer": ["attributes/histogram"], "deny": ["kanon/auto"]},
+            {"allow": ["*"], "prefer": ["attributes/histogram"], "deny": ["kanon/optimal"]},
         ]
     )

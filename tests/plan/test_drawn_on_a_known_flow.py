@@ -63,7 +63,10 @@ def policy(*, goal=(), attributes=(), assume=(), mechanisms=()) -> Policy:
                     "longest_gap": "90d",
                     **dict(assume),
                 },
-                "mechanisms": {"parameters": {"kanon/auto": {"seconds": 0.1}}, **dict(mechanisms)},
+                "mechanisms": {
+                    "parameters": {"kanon/optimal": {"seconds": 0.1}},
+                    **dict(mechanisms),
+                },
                 "budget": {"total": {"epsilon": 4.0, "delta": 1e-5}},
             },
         }

@@ -66,7 +66,7 @@ def test_what_the_form_of_a_release_shows_is_said_with_who_changes_it() -> None:
     """
     plan = make_plan(load_shipped("kanon-t-closeness"))
     (exposure,) = [item for item in plan.exposed if item.column == METADATA]
-    assert exposure.reason.endswith(", except for what kanon/auto and kanon/closeness change")
+    assert exposure.reason.endswith(", except for what kanon/optimal and kanon/closeness change")
 
 
 def test_there_are_cases() -> None:

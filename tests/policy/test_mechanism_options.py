@@ -101,9 +101,9 @@ def test_the_meaning_of_an_option_ends_with_its_default(name: str) -> None:
 def test_a_misspelt_option_is_refused_with_its_place() -> None:
     """File, line, column, what was meant, and what there is."""
     with pytest.raises(PolicyError) as refused:
-        parse_policy(POLICY.format(options="kanon/auto: {secnds: 5}"), "p.yaml")
+        parse_policy(POLICY.format(options="kanon/optimal: {secnds: 5}"), "p.yaml")
     assert str(refused.value) == (
-        "p.yaml:11:20: spec.mechanisms.parameters['kanon/auto']: unknown option 'secnds', "
+        "p.yaml:11:23: spec.mechanisms.parameters['kanon/optimal']: unknown option 'secnds', "
         "did you mean 'seconds'?"
     )
 
@@ -121,9 +121,9 @@ def test_options_belong_to_one_mechanism() -> None:
 
 
 def test_a_value_that_rules_its_mechanism_out_makes_no_other_run() -> None:
-    """kanon/auto would come first, kanon/optimal would do: but somebody set an option of auto."""
-    policy = parse_policy(POLICY.format(options="kanon/auto: {seconds: -1}"))
-    with pytest.raises(PlanImpossible, match=r"kanon/auto: option seconds: .*greater than 0"):
+    """kanon/optimal comes first: another one would do, but somebody set an option of it."""
+    policy = parse_policy(POLICY.format(options="kanon/optimal: {seconds: -1}"))
+    with pytest.raises(PlanImpossible, match=r"kanon/optimal: option seconds: .*greater than 0"):
         make_plan(policy)
 
 
@@ -145,7 +145,7 @@ def test_a_misspelt_algorithm_of_auto_is_refused(among: str, said: str) -> None:
 def test_the_command_line_ends_with_3(cloakwork: Callable[..., Said], tmp_path: Path) -> None:
     """As for every policy that is invalid."""
     path = tmp_path / "p.yaml"
-    path.write_text(POLICY.format(options="kanon/auto: {secnds: 5}"), "utf-8")
+    path.write_text(POLICY.format(options="kanon/optimal: {secnds: 5}"), "utf-8")
     said = cloakwork("policy", "validate", str(path))
     assert said.code == 3
     assert "did you mean 'seconds'?" in said.err

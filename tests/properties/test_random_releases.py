@@ -236,7 +236,7 @@ def random_policy(chance: random.Random, made: Made) -> dict[str, Any]:
             "attributes": attributes,
             "guarantees": guarantees,
             **({"expose": expose} if expose else {}),
-            "mechanisms": {"parameters": {"kanon/auto": {"seconds": 1}}},
+            "mechanisms": {"parameters": {"kanon/optimal": {"seconds": 1}}},
             "output": {"format": chance.choice(FORMATS), "report": []},
         },
     }  # fmt: skip

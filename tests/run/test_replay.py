@@ -279,6 +279,6 @@ def test_at_the_command_line(cloakwork) -> None:
     sampled = cloakwork("audit", "replay", "dfg/laplace", "--runs", 2).out
     assert "behind 0 of them were compared" in sampled
     assert "charge" not in sampled
-    nothing = cloakwork("audit", "replay", "kanon/auto", "--policy", "kanon-control-flow")
+    nothing = cloakwork("audit", "replay", "kanon/optimal", "--policy", "kanon-control-flow")
     assert nothing.code == 1
     assert "asks nothing" in nothing.err

@@ -22,7 +22,6 @@ from cloakwork.errors import Infeasible
 from cloakwork.log.eventlog import CASE_ID, EventLog
 from cloakwork.log.formats import read_log
 from cloakwork.mechanisms.aggregates import VariantCounts
-from cloakwork.mechanisms.kanon.auto import Auto, AutoParams
 from cloakwork.mechanisms.kanon.deadline import Deadline
 from cloakwork.mechanisms.kanon.family import Anonymiser
 from cloakwork.mechanisms.kanon.optimal import Optimal, OptimalParams
@@ -43,6 +42,7 @@ from cloakwork.run.search_cache import (
     typed_bytes,
 )
 from cloakwork.testing.contract_logs import log_of
+from cloakwork_extras.best_first import BestFirst, BestFirstParams
 from cloakwork_extras.pretsa import Pretsa, PretsaParams
 from conftest import EXAMPLES, ROOT, Said, hurried
 
@@ -112,15 +112,15 @@ def test_apply_after_plan_does_not_search_again(
     policy = hurried(ROOT / "policies" / "kanon-control-flow.yaml", tmp_path)
     planned = cloakwork("plan", policy, HOSPITAL, "--json")
     assert planned.code == 0, planned.err
-    assert searched == ["kanon/auto"]
+    assert searched == ["kanon/optimal"]
     applied = cloakwork("apply", policy, HOSPITAL, "--out", tmp_path / "out")
     assert applied.code == 0, applied.err
-    assert searched == ["kanon/auto"]
-    assert f"kanon/auto: {REUSED}" in applied.err
-    previewed = json.loads(planned.out)["internal"]["kanon/auto"]
+    assert searched == ["kanon/optimal"]
+    assert f"kanon/optimal: {REUSED}" in applied.err
+    previewed = json.loads(planned.out)["internal"]["kanon/optimal"]
     report = json.loads((tmp_path / "out" / "internal" / "report.json").read_text("utf-8"))
     steps = {step["mechanism"]: step["figures"] for step in report["steps"]}
-    assert steps["kanon/auto"] == previewed | {"search": REUSED}
+    assert steps["kanon/optimal"] == previewed | {"search": REUSED}
     for public in ("plan.json", "statement.json"):
         assert REUSED not in (tmp_path / "out" / public).read_text("utf-8")
     assert cloakwork("verify", tmp_path / "out").code == 0
@@ -140,7 +140,7 @@ def test_it_can_be_switched_off(
     policy = hurried(ROOT / "policies" / "kanon-control-flow.yaml", tmp_path, seconds=0.1)
     assert cloakwork("plan", policy, HOSPITAL).code == 0
     assert cloakwork("apply", policy, HOSPITAL, "--out", tmp_path / "out").code == 0
-    assert searched == ["kanon/auto"] * 3
+    assert searched == ["kanon/optimal"] * 3
     assert not (own_home / "search-cache").exists()
 
 
@@ -153,7 +153,7 @@ def test_python_runs_keep_nothing_unless_told(
     log = read_log(HOSPITAL)
     for _ in range(2):
         Run(plan=plan, noise=reproducible(1)).release(log, None)
-    assert searched == ["kanon/auto"] * 2
+    assert searched == ["kanon/optimal"] * 2
     assert not (own_home / "search-cache").exists()
 
 
@@ -213,8 +213,8 @@ def test_another_algorithm_searches(searches: SearchCache, searched: Searched) -
     """The mechanism is part of the name: equal parameters of two algorithms are two searches."""
     decided(searches)
     decide(Optimal(), OptimalParams(k=4), SUMMARY, searches)
-    decide(Auto(), AutoParams(k=4), SUMMARY, searches)
-    assert searched == ["kanon/pretsa", "kanon/optimal", "kanon/auto"]
+    decide(BestFirst(), BestFirstParams(k=4), SUMMARY, searches)
+    assert searched == ["kanon/pretsa", "kanon/optimal", "kanon/best-first"]
 
 
 @pytest.mark.parametrize("engine", [("0.0.1", "code"), ("0.1.0", "other code")])
@@ -472,7 +472,7 @@ def test_which_cases_move_is_drawn_anew(
     log = log_of([["a", "b"]] * 12 + [["a", "c"]] * 3)
 
     def solve(
-        self: Auto, params: AutoParams, problem: KAnonymityProblem, deadline: Deadline
+        self: Optimal, params: OptimalParams, problem: KAnonymityProblem, deadline: Deadline
     ) -> Solution:
         # One case moves where k = 4 needs one more.
         from cloakwork.mechanisms.kanon.problem import Assignment
@@ -481,11 +481,11 @@ def test_which_cases_move_is_drawn_anew(
         assignment = Assignment(*(columns[name].to_numpy() for name in "stn"))
         return Solution(assignment, None, "made by hand")
 
-    monkeypatch.setattr(Auto, "solve", solve)
+    monkeypatch.setattr(Optimal, "solve", solve)
     decisions = [
-        decide(Auto(), AutoParams(k=4), summary_of(log), searches).table for _ in range(20)
+        decide(Optimal(), OptimalParams(k=4), summary_of(log), searches).table for _ in range(20)
     ]
-    assert searched == ["kanon/auto"]
+    assert searched == ["kanon/optimal"]
     moved = {str(table.filter(pl.col("cases") == 1)["ranks"].to_list()) for table in decisions}
     assert len(moved) > 1
     (path,) = entries(searches)
@@ -540,7 +540,7 @@ def test_a_release_by_a_kept_search_is_as_any_other(tmp_path: Path, searched: Se
     policy = hurried(ROOT / "policies" / "kanon-control-flow.yaml", tmp_path, seconds=0.1)
     plan = make_plan(parse_policy(policy.read_text("utf-8")))
     one, other = (api.apply(plan, HOSPITAL, ledger=str(tmp_path / "ledger.db")) for _ in range(2))
-    assert searched == ["kanon/auto"]
+    assert searched == ["kanon/optimal"]
 
     def variants(log: EventLog) -> dict[tuple[str, ...], int]:
         counted = summary_of(log)

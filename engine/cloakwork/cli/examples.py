@@ -202,7 +202,7 @@ risk
 
 mechanisms
     cloakwork mechanisms
-    cloakwork mechanisms kanon/auto --json
+    cloakwork mechanisms kanon/optimal --json
 """
 
 EXAMPLES: Final = {

@@ -151,7 +151,7 @@ RUNS_OF_STAND_IN: Final = 3
 
 RUNS_OF_TIMES: Final = 3
 
-_SEARCHING: Final = "kanon/auto"
+_SEARCHING: Final = "kanon/optimal"
 _SEARCH_SECONDS: Final = 1.0
 
 _NOTICES: Final[Mapping[SourceKind, tuple[str, ...]]] = {

@@ -11,9 +11,9 @@ from cloakwork.base.globs import is_glob
 
 MECHANISMS: Final[Mapping[str, str | None]] = {
     "bound": "bound:BoundContributions",
-    "kanon/auto": "kanon.auto:Auto",
+    "kanon/auto": None,
     "kanon/optimal": "kanon.optimal:Optimal",
-    "kanon/best-first": "kanon.best_first:BestFirst",
+    "kanon/best-first": None,
     "kanon/a-star": None,
     "kanon/pretsa": None,
     "kanon/employees": "kanon.employees:Employees",

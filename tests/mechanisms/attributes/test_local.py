@@ -41,7 +41,7 @@ spec:
     - {kind: k-anonymity, k: 2, over: [control-flow], scope: variants}
     - {kind: local-dp, epsilon: 1.0, over: [drug], per: VALUE}
     - {kind: local-dp, epsilon: 2.0, over: ["case:dose"], per: case}
-  mechanisms: {parameters: {kanon/auto: {seconds: 0.1}}}
+  mechanisms: {parameters: {kanon/optimal: {seconds: 0.1}}}
   budget: {total: {epsilon: 8.0}}
   output: {format: xes.gz}
 """
@@ -173,7 +173,7 @@ def test_a_whole_release(tmp_path, ledger):
     path.write_text(POLICY.replace("VALUE", "value"), "utf-8")
     plan = make_plan(load_policy(path))
     names = [each.mechanism for each in plan.steps]
-    assert names.index("attributes/randomised-response") < names.index("kanon/auto")
+    assert names.index("attributes/randomised-response") < names.index("kanon/optimal")
     assert [claim.currency for claim in plan.claims] == [None, "local", "local"]
     assert [charge.unit for charge in plan.charges] == ["value", "case"]
     log = log_of(["abc"] * 40 + ["ab"] * 30)

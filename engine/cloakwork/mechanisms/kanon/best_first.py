@@ -1,18 +1,35 @@
-"""BF-PRETSA: k-anonymity by greedy best-first search over partly sanitised logs, and local
-improvement of its end.
+"""The greedy best-first search of BF-PRETSA over partly sanitised logs, with which the search for
+the least change begins.
+
+A state says on which variant the cases of each variant are. A variant *violates* when it holds
+cases and falls short of k (over prefixes: when some prefix of it does). A move takes all cases
+from a violating variant to another one that holds some: the cheapest that does not violate, or
+the cheapest that does. Each step makes the move with the least f = g + h and forgets the
+others. g is the edits of all cases so far, from their *original* variants (the paper counts
+each move from where the case was). h is the sum, over the variants that violate, of the lesser
+of
+
+- the cost of moving to the nearest variant that does not violate, and
+- the edits a case to the nearest that does, times min(n, abs(n - k)) / 2,
+
+n being the cases there (equations 2 to 4: one move may correct two variants, hence the half).
+Of two moves alike, the one that joins two violating variants comes first. h is brought up to
+date for the two variants that a move touches.
+
+**Why it is k-anonymous.** Each move empties a variant for good, since cases only move to
+variants that hold some: at most as many moves as variants. While one violates there is another
+that holds cases, for were all n >= k cases on one variant, it and its prefixes would hold n. So
+the search ends with none that violates.
 """
 
-from typing import ClassVar, Final
+from typing import Final
 
 import numpy as np
 
 from cloakwork.base.arrays import Bools, Floats, Ints
 from cloakwork.base.progress import Pace
-from cloakwork.mechanisms.base import Theorem
 from cloakwork.mechanisms.kanon.deadline import NO_LIMIT, Deadline
-from cloakwork.mechanisms.kanon.family import K_ANONYMOUS, Anonymiser, FamilyParams
-from cloakwork.mechanisms.kanon.problem import Assignment, KAnonymityProblem, Solution
-from cloakwork.mechanisms.kanon.whole_variants import MoveCosts, improve_by_hill_climbing
+from cloakwork.mechanisms.kanon.whole_variants import MoveCosts
 
 PAPER: Final = (
     "Fahrenkrog-Petersen, van der Aa and Weidlich, Optimal event log sanitization for "
@@ -23,72 +40,6 @@ _CONFORMING: Final = 1
 _NO_VARIANT: Final = -1
 _FAR: Final = np.iinfo(np.int64).max // 4
 """Cost where there is no variant to move to; sums of a few of them still fit."""
-
-
-class BestFirstParams(FamilyParams):
-    """As for the whole family; it has no options of its own."""
-
-
-class BestFirst(Anonymiser[BestFirstParams]):
-    """Greedy best-first k-anonymisation of the control flow, whole variants at a time.
-
-    A state says on which variant the cases of each variant are. A variant *violates* when it holds
-    cases and falls short of k (over prefixes: when some prefix of it does). A move takes all cases
-    from a violating variant to another one that holds some: the cheapest that does not violate, or
-    the cheapest that does. Each step makes the move with the least f = g + h and forgets the
-    others. g is the edits of all cases so far, from their *original* variants (the paper counts
-    each move from where the case was). h is the sum, over the variants that violate, of the lesser
-    of
-
-    - the cost of moving to the nearest variant that does not violate, and
-    - the edits a case to the nearest that does, times min(n, abs(n - k)) / 2,
-
-    n being the cases there (equations 2 to 4: one move may correct two variants, hence the half).
-    Of two moves alike, the one that joins two violating variants comes first. h is brought up to
-    date for the two variants that a move touches.
-
-    Ours, not the paper's: what the greedy search ends with is improved by closing, opening and
-    replacing classes while that costs less (module ``whole_variants``).
-
-    **Why it is k-anonymous.** Each move empties a variant for good, since cases only move to
-    variants that hold some: at most as many moves as variants. While one violates there is another
-    that holds cases, for were all n >= k cases on one variant, it and its prefixes would hold n. So
-    the search ends with none that violates. The improvement accepts only answers of
-    ``repair_to_k_anonymous``, which ends with no class that falls short.
-
-    Deterministic. Its memory is that of all pairs of variants: up to 6,000 variants, more are
-    refused.
-    """
-
-    name: ClassVar[str] = "kanon/best-first"
-    summary: ClassVar[str] = (
-        "Merges rare variants, the cheapest merger first, then improves what it found."
-    )
-    theorem: ClassVar[Theorem] = Theorem(
-        statement=K_ANONYMOUS,
-        source=f"{PAPER} (BF-PRETSA); termination and k proved in this class's docstring",
-    )
-    Params = BestFirstParams
-
-    def solve(
-        self,
-        params: BestFirstParams,
-        problem: KAnonymityProblem,
-        deadline: Deadline,
-    ) -> Solution:
-        """Search greedily, then improve; the report also tells the distance that the greedy search
-        alone reached. Raises ``OutOfTime`` where ``deadline``, which ``kanon/auto`` may set, is
-        over before the greedy search has ended.
-        """
-        costs = MoveCosts.of(problem, self.name)
-        greedy = search_best_first(costs, deadline)
-        improved = improve_by_hill_climbing(costs, greedy, deadline)
-        stop_reason = "no single change of a class made it better"
-        if deadline.is_over:
-            stop_reason = "the time was used up"
-        assignment = Assignment.of_targets(problem, improved)
-        figures = {"greedy_distance": costs.total_cost(greedy)}
-        return Solution(assignment, None, stop_reason, figures)
 
 
 def search_best_first(costs: MoveCosts, deadline: Deadline = NO_LIMIT) -> Ints:

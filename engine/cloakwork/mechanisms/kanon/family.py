@@ -137,12 +137,6 @@ DISTANCE_OPTION: Final = {
     "distance": "what one edit is: levenshtein, or indel, where a replacement counts as two "
     "(levenshtein)"
 }
-SEARCH_OPTIONS: Final = {
-    "seconds": "the most that the search may take (30)",
-    "gap": "share above the least possible distance at which the search may stop (0.01)",
-    "split_cases": "whether identical cases may move to different variants, where cases are "
-    "counted (true)",
-}
 UNITS_DO_NOT_PART: Final = Refusal(
     "misconfigured",
     "option split_cases: the cases of a variant can be split only where k counts cases",

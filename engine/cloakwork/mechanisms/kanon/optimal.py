@@ -9,7 +9,7 @@ from pydantic import Field, JsonValue
 from cloakwork.base.arrays import Ints
 from cloakwork.base.facts import Facts
 from cloakwork.base.progress import Pace
-from cloakwork.guarantees import Guarantee
+from cloakwork.guarantees import Guarantee, KAnonymity
 from cloakwork.mechanisms.base import Offer, Options, Refusal, Theorem
 from cloakwork.mechanisms.kanon.best_first import search_best_first
 from cloakwork.mechanisms.kanon.blocks import (
@@ -21,7 +21,6 @@ from cloakwork.mechanisms.kanon.deadline import Deadline, OutOfTime
 from cloakwork.mechanisms.kanon.family import (
     DISTANCE_OPTION,
     K_ANONYMOUS,
-    SEARCH_OPTIONS,
     UNITS_DO_NOT_PART,
     Anonymiser,
     FamilyParams,
@@ -74,20 +73,29 @@ _SHARE_FOR_LARGE_PROGRAM: Final = 0.25
 class OptimalParams(FamilyParams):
     """Beside what the whole family takes, how long to search and when to stop.
 
-    ``seconds``: of the clock; ``gap``: stop once the answer is proved to exceed the least possible
-    cost by at most this share; ``split_cases``: identical cases may move to different variants
-    (only where k counts cases).
+    ``seconds``: most of the clock, at most a day; ``gap``: stop once the answer is proved to exceed
+    the least possible cost by at most this share; ``split_cases``: identical cases may move to
+    different variants (only where k counts cases).
     """
 
-    seconds: Annotated[float, Field(gt=0, description="stop searching after so many seconds")] = (
-        60.0
-    )
+    seconds: Annotated[
+        float,
+        Field(
+            gt=0,
+            le=86_400,
+            description="Most seconds that the search may take",
+        ),
+    ] = 30.0
     gap: Annotated[
-        float, Field(ge=0, description="stop once proved to be within this share of the least cost")
-    ] = 0.0
+        float,
+        Field(
+            ge=0, description="Share above the least possible distance at which the search may stop"
+        ),
+    ] = 0.01
     split_cases: Annotated[
-        bool, Field(description="identical cases may move to different variants")
-    ] = False
+        bool,
+        Field(description="Identical cases may move to different variants; not where units count"),
+    ] = True
 
 
 class Optimal(Anonymiser[OptimalParams]):
@@ -105,18 +113,19 @@ class Optimal(Anonymiser[OptimalParams]):
     **Why it is k-anonymous.** Each answer is measured, and none is kept that leaves a class below
     k.
 
-    The same log gives the same release where the search ends by itself; where the time ends it,
-    that depends on the machine.
+    Where k counts cases, identical cases may move to different variants: which of them goes where
+    is drawn at random. All else follows from the control flow and the time alone. The same log
+    gives the same numbers of moved cases where the search ends by itself; where the time ends it,
+    they depend on the machine.
     """
 
     name: ClassVar[str] = "kanon/optimal"
     options: ClassVar[Mapping[str, str]] = {
         **DISTANCE_OPTION,
-        **SEARCH_OPTIONS,
-        "seconds": "the most that the search may take (60)",
-        "gap": "share above the least possible distance at which the search may stop (0)",
+        "seconds": "the most that the search may take (30)",
+        "gap": "share above the least possible distance at which the search may stop (0.01)",
         "split_cases": "whether identical cases may move to different variants, where cases are "
-        "counted (false)",
+        "counted (true)",
     }
     summary: ClassVar[str] = "Moves as few events as possible, with proof of how few that is."
     theorem: ClassVar[Theorem] = Theorem(
@@ -134,10 +143,13 @@ class Optimal(Anonymiser[OptimalParams]):
         options: Options,
     ) -> Offer[OptimalParams] | Refusal:
         """As the whole family does; the cases of a variant split only where k counts cases."""
-        answer = super().offer(goal, facts, options)
-        if isinstance(answer, Refusal) or not answer.params.split_cases:
-            return answer
-        return answer if answer.params.unit is None else UNITS_DO_NOT_PART
+        asks_for_units = isinstance(goal, KAnonymity) and goal.count == "units"
+        # Where no attribute names the unit, each case is one.
+        if not asks_for_units or facts.unit.attribute is None:
+            return super().offer(goal, facts, options)
+        if options.get("split_cases"):
+            return UNITS_DO_NOT_PART
+        return super().offer(goal, facts, {**options, "split_cases": False})
 
     def describe_method(self, params: OptimalParams) -> str:
         """At the least cost that can be found in time."""

@@ -1,4 +1,7 @@
-"""The whole family, and the best of what it finds: picks by size and time limit, and says why."""
+"""The whole family, and the best of what it finds: picks by size and time limit, and says why.
+
+It was the choice of earlier versions, whose policies and releases name it.
+"""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal, cast, get_args
@@ -12,13 +15,11 @@ from cloakwork.mechanisms.base import Offer, Options, Refusal, Theorem
 from cloakwork.mechanisms.kanon.blocks import compares_all_pairs
 from cloakwork.mechanisms.kanon.deadline import Deadline, OutOfTime
 from cloakwork.mechanisms.kanon.family import (
-    DISTANCE_OPTION,
     K_ANONYMOUS,
-    SEARCH_OPTIONS,
     UNITS_DO_NOT_PART,
     Anonymiser,
-    FamilyParams,
 )
+from cloakwork.mechanisms.kanon.optimal import Optimal, OptimalParams
 from cloakwork.mechanisms.kanon.problem import (
     KAnonymityProblem,
     Solution,
@@ -33,9 +34,7 @@ FAMILY: Final[tuple[Algorithm, ...]] = get_args(Algorithm)
 more.
 """
 TRIED: Final[tuple[Algorithm, ...]] = ("kanon/best-first", "kanon/optimal")
-"""Those that are tried unless a policy names others of the family, which the extras bring: they
-find nothing that these do not.
-"""
+"""Those that are tried unless a policy names others of the family."""
 
 A_STAR_VARIANTS: Final = 60
 """Variants up to which ``kanon/a-star`` is tried: beyond, it seldom ends."""
@@ -52,30 +51,11 @@ WITH_TIME_LIMIT: Final = ("kanon/a-star", "kanon/optimal")
 """Those that have an answer whenever the time is over."""
 
 
-class AutoParams(FamilyParams):
-    """``seconds``: most that the search may take; ``gap``: share above the least possible at which
-    it may stop; ``split_cases``: identical cases may move to different variants; ``among``: the
-    algorithms that may be used, of those that the policy's lists of mechanisms allow.
+class AutoParams(OptimalParams):
+    """As for ``kanon/optimal``; ``among``: the algorithms that may be used, of those that the
+    policy's lists of mechanisms allow.
     """
 
-    seconds: Annotated[
-        float,
-        Field(
-            gt=0,
-            le=86_400,
-            description="Most seconds that the search may take",
-        ),
-    ] = 30.0
-    gap: Annotated[
-        float,
-        Field(
-            ge=0, description="Share above the least possible distance at which the search may stop"
-        ),
-    ] = 0.01
-    split_cases: Annotated[
-        bool,
-        Field(description="Identical cases may move to different variants; not where units count"),
-    ] = True
     among: Annotated[
         tuple[Algorithm, ...],
         Field(
@@ -96,8 +76,7 @@ class Auto(Anonymiser[AutoParams]):
 
     name: ClassVar[str] = "kanon/auto"
     options: ClassVar[Mapping[str, str]] = {
-        **DISTANCE_OPTION,
-        **SEARCH_OPTIONS,
+        **Optimal.options,
         "among": "the algorithms that may be tried, by name (all that the policy allows)",
     }
     summary: ClassVar[str] = (
