@@ -42,6 +42,8 @@ MOVED: Final = frozenset(
     {
         "dfg/laplace",
         "kanon/a-star",
+        "kanon/auto",
+        "kanon/best-first",
         "kanon/pretsa",
         "variants/amun",
         "variants/amun-published",
