@@ -109,7 +109,7 @@ def test_the_help_says_which_engine_is_taken(cloakwork):
 
 def test_a_misspelt_mechanism_brings_its_likely_name(cloakwork):
     """In one line, not with the names of all."""
-    said = cloakwork("mechanisms", "kanon/auot")
+    said = cloakwork("mechanisms", "kanon/optmial")
     assert said.code == 2
     assert "did you mean 'kanon/optimal'?" in said.err
     assert "timestamps/laplace" not in said.err

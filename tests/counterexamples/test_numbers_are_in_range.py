@@ -98,7 +98,7 @@ def refused(spec: str) -> str:
         ),
         (
             K_ANONYMITY + "  mechanisms: {parameters: {kanon/optimal: {seconds: 1.0e+308}}}\n",
-            "p.yaml:9:51: spec.mechanisms.parameters['kanon/optimal'].seconds must hold no number "
+            "p.yaml:9:54: spec.mechanisms.parameters['kanon/optimal'].seconds must hold no number "
             "beyond 9,007,199,254,740,992 on either side of 0 (got 1e+308)",
         ),
         (
