@@ -2,7 +2,7 @@
 bounded memory.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -111,43 +111,6 @@ def test_a_small_log_is_read_as_ever(path: Path) -> None:
     assert_same_log(whole, found)
 
 
-def chances(draw: Callable[[Path], EventLog], path: Path, runs: int) -> float:
-    """How likely counts that are as uneven are, where each case is as likely as any other."""
-    times = np.zeros(CASES)
-    for _ in range(runs):
-        times[[int(name[1:]) for name in draw(path).cases[CASE_ID]]] += 1
-    expected = times.sum() / CASES
-    # Of k cases out of n, counts vary by 1 - k/n less than independent ones.
-    uneven = ((times - expected) ** 2 / expected).sum() / (1 - expected / runs)
-    return float(chi2.sf(uneven, CASES - 1))
-
-
-@pytest.mark.usefixtures("small")
-def test_each_case_is_as_likely_as_any_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By 300 keys; a sample of the first cases, and one of rows, are found out."""
-    path = file_of(tmp_path, "parquet")
-    keys = iter(range(1, 10_000))
-
-    def drawn(path: Path) -> EventLog:
-        monkeypatch.setattr(row_source, "KEY", next(keys))
-        return read_log(path, sampled=True)
-
-    def first_cases(path: Path) -> EventLog:
-        return read_log(path).slice_cases(0, 30)
-
-    def of_rows(path: Path) -> EventLog:
-        log = read_log(path)
-        rows = np.random.default_rng(next(keys)).permutation(log.event_count)
-        _, first = np.unique(log.case_of[rows], return_index=True)
-        return log.keep_cases(log.case_of[rows][np.sort(first)[:30]])
-
-    assert chances(drawn, path, 300) > 0.001
-    assert chances(first_cases, path, 3) < 1e-9
-    assert chances(of_rows, path, 300) < 1e-9
-
-
 class Counted:
     """Chunks, and how many rows are held when the next one is asked for."""
 
@@ -158,6 +121,37 @@ class Counted:
         assert not at_once
         for first in range(0, self.rows.height, self.size):
             yield RawChunk(self.rows[first : first + self.size], CASE_ID)
+
+
+def chances(draw: Callable[[], Iterable[str]], runs: int) -> float:
+    """How likely counts that are as uneven are, where each case is as likely as any other."""
+    times = np.zeros(CASES)
+    for _ in range(runs):
+        times[[int(name[1:]) for name in draw()]] += 1
+    expected = times.sum() / CASES
+    # Of k cases out of n, counts vary by 1 - k/n less than independent ones.
+    uneven = ((times - expected) ** 2 / expected).sum() / (1 - expected / runs)
+    return float(chi2.sf(uneven, CASES - 1))
+
+
+@pytest.mark.usefixtures("small")
+def test_each_case_is_as_likely_as_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By 300 keys; a sample of the first cases, and one of rows, are found out."""
+    rows = interleaved()
+    keys = iter(range(1, 10_000))
+
+    def drawn() -> set[str]:
+        monkeypatch.setattr(row_source, "KEY", next(keys))
+        chunks, _ = sampled_chunks(Counted(rows, 150))  # type: ignore[arg-type]  # as below
+        return {name for chunk in chunks for name in chunk.rows[CASE_ID]}
+
+    def of_rows() -> list[str]:
+        mixed = rows[CASE_ID].shuffle(seed=next(keys))
+        return mixed.unique(maintain_order=True)[:30].to_list()
+
+    assert chances(drawn, 300) > 0.001
+    assert chances(lambda: rows[CASE_ID][:30], 3) < 1e-9
+    assert chances(of_rows, 300) < 1e-9
 
 
 def most_held(rows: pl.DataFrame, size: int, monkeypatch: pytest.MonkeyPatch) -> int:
