@@ -2,7 +2,6 @@
 and what else other programs read of this repository: each command of ours in them runs.
 """
 
-import importlib.util
 import json
 import os
 import re
@@ -20,7 +19,7 @@ import pytest
 import yaml
 
 from conftest import Said
-from repository.checkout import ROOT, environment
+from repository.checkout import ROOT, check_script, environment
 
 EXAMPLE = ROOT / "examples" / "ci"
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
@@ -50,22 +49,10 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def check(cloakwork: Callable[..., Said], monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The action's script; Cloakwork's own commands run in this process, which is quicker."""
-    spec = importlib.util.spec_from_file_location("check_policies", EXAMPLE / "check.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    of_system = module.run
-
-    def run(*command: str) -> Any:
-        if command[0] != "cloakwork":
-            return of_system(*command)
-        said = cloakwork(*command[1:])
-        return subprocess.CompletedProcess(command, said.code, said.out)
-
+    """The action's script, in this process."""
+    module = check_script(cloakwork)
     # The fixture takes what was printed off the screen, so that it is noted here.
     printed: list[str] = []
-    monkeypatch.setattr(module, "run", run)
     monkeypatch.setattr(module, "print", lambda text, **_: printed.append(text), raising=False)
     monkeypatch.setattr(module, "printed", printed, raising=False)
     return module

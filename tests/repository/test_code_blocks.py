@@ -24,8 +24,8 @@ import yaml
 from cloakwork.plan.planner import make_plan
 from cloakwork.plan.policies import parse_policy
 from cloakwork.policy.declared import SPELLINGS
-from conftest import Said
-from repository.checkout import ROOT, environment
+from conftest import EXAMPLES, Said
+from repository.checkout import ROOT, check_script, environment
 from repository.pages import RUN, SHOWN, Block, blocks_of, indented, stories_of
 
 pytestmark = pytest.mark.usefixtures("few_turns", "few_looked_for")
@@ -43,8 +43,12 @@ NOT_RUN = {
 }
 """How many blocks of a page are marked ``not run``; each gives its reason on the page."""
 OWN_COMMAND = re.compile(r"cloakwork [^|&;<>$*]*(?: > [\w.-]+)?")
+CHECK = "python examples/ci/check.py "
 PROGRAMS = ("openssl",)
 """What commands of the documents call beside Cloakwork and Python, where it may be missing."""
+
+OF_THE_WHOLE_LOG = ("kanon.md-1", "kanon.md-2", "evaluation.md-1")
+"""Stories whose figures, of all cases of the example log, stand on the page."""
 
 
 @dataclass
@@ -71,11 +75,12 @@ class Reader:
 
     def bash(self, code: str) -> None:
         """Run commands: Cloakwork's own in this process, which is quicker, all others by bash."""
-        lines = [line for line in code.splitlines() if line.strip()]
-        if not all(OWN_COMMAND.fullmatch(line) for line in lines):
-            self.shell(code)
-            return
-        for line in lines:
+        lines = code.splitlines()
+        others = [line for line in lines if line.strip() and not OWN_COMMAND.fullmatch(line)]
+        first = len(lines) - lines[::-1].index(others[-1]) if others else 0
+        if others:
+            self.shell("\n".join(lines[:first]))
+        for line in filter(str.strip, lines[first:]):
             command, _, file = line.partition(" > ")
             said = self.run_command(*shlex.split(command, comments=True)[1:])
             assert said.code == 0, f"{line}\nends with {said.code}:\n{said.err}"
@@ -85,7 +90,11 @@ class Reader:
                 self.out += said.out
 
     def shell(self, code: str) -> None:
-        """Run commands by bash, which stops at the first that fails."""
+        """Run commands by bash, which stops at the first that fails; but a script of ours here."""
+        if code.startswith(CHECK):
+            words = shlex.split(code.removeprefix(CHECK))
+            assert check_script(self.run_command).main(*words) == 0
+            return
         for program in PROGRAMS:
             if program in code and shutil.which(program) is None:
                 pytest.skip(f"{program} is not installed")
@@ -142,11 +151,24 @@ def reader(
     capsys: pytest.CaptureFixture[str],
     own_home: Path,
     searched: Path,
+    few_patients: Path,
+    request: pytest.FixtureRequest,
 ) -> Reader:
-    """In a folder with the checkout's policies and example logs."""
+    """In a folder with the checkout's policies and example logs, but few cases of the hospital's,
+    where no page says what comes of all of them.
+    """
     (own_home / "search-cache").symlink_to(searched)
-    for name in ("policies", "examples"):
-        (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / "policies").symlink_to(ROOT / "policies")
+    logs = tmp_path / "examples" / "logs"
+    logs.mkdir(parents=True)
+    for folder in (ROOT / "examples", EXAMPLES):
+        for path in folder.iterdir():
+            if path != EXAMPLES:
+                (tmp_path / path.relative_to(ROOT)).symlink_to(path)
+    story = request.node.name.partition("[")[2].removesuffix("]")
+    if not LONG and story not in OF_THE_WHOLE_LOG:
+        (logs / few_patients.name).unlink()
+        (logs / few_patients.name).symlink_to(few_patients)
     monkeypatch.chdir(tmp_path)
     return Reader(tmp_path, cloakwork, capsys)
 
