@@ -28,6 +28,7 @@ from cloakwork.base.costs import (
     PrivacyEvent,
     Repeated,
 )
+from conftest import in_long_form
 
 DELTA = 1e-5
 GRID = 2**13
@@ -199,7 +200,11 @@ def steps(rate: float, noise: float, times: int, cells: int) -> PrivacyEvent:
 
 @pytest.mark.parametrize(
     ("rate", "noise", "times", "cells"),
-    [(0.01, 1.0, 1000, 10_000), (0.1, 2.0, 60, 2), (0.001, 0.6, 5000, 100), (0.5, 8.0, 50, 1)],
+    [
+        (0.1, 2.0, 60, 2),
+        (0.5, 8.0, 50, 1),
+        *in_long_form((0.01, 1.0, 1000, 10_000), (0.001, 0.6, 5000, 100)),
+    ],
 )
 def test_it_costs_what_the_continuous_noise_costs(
     rate: float, noise: float, times: int, cells: int
@@ -217,7 +222,8 @@ def test_it_costs_what_the_continuous_noise_costs(
 
 
 @pytest.mark.parametrize(
-    ("rate", "moved", "times"), [(0.1, 1500, 10), (0.5, 1000, 1), (0.02, 2000, 50)]
+    ("rate", "moved", "times"),
+    [(0.1, 1500, 10), *in_long_form((0.5, 1000, 1), (0.02, 2000, 50))],
 )
 def test_it_costs_no_less_than_the_discrete_noise(rate: float, moved: int, times: int) -> None:
     """By its own distribution, just above where that is no longer used."""
@@ -257,7 +263,7 @@ def test_other_samples_cost_what_they_did() -> None:
 
 
 def test_delta_and_epsilon_agree() -> None:
-    event = steps(0.05, 1.0, 20, 50)
+    event = steps(0.05, 2.0, 20, 50)
     epsilon = cost(event, SAMPLED_DELTA).epsilon
     assert delta_at(event, epsilon) == pytest.approx(SAMPLED_DELTA, rel=1e-3)
     mixed = Composed(events=(event, DiscreteGaussian(sigma=1e6, sensitivity=100_000)))

@@ -33,7 +33,7 @@ from cloakwork.base.costs import (
 )
 from cloakwork.base.exact import exactly, rounded_down
 from cloakwork.policy.lint import lint
-from conftest import runs
+from conftest import in_long_form, runs
 
 SAMPLE = PoissonSampled(rate=0.05, event=DiscreteLaplace(scale=1.0))
 
@@ -435,7 +435,7 @@ def test_truncated_noise_costs_what_its_distribution_says(scale, bound, moved):
     assert new == pytest.approx(cost(event, 0.5).delta, rel=1e-9)
 
 
-@pytest.mark.parametrize("sigma", [0.4, 0.8, 1.5, 4.0, 20.0])
+@pytest.mark.parametrize("sigma", [0.4, *in_long_form(0.8, 1.5), 4.0, 20.0])
 def test_one_count_moved_far_is_the_worst_for_a_gaussian_too(sigma):
     """Over every way to share a move of two, three or six: checked, not proved."""
     for moved, splits in {
@@ -499,7 +499,7 @@ def exact_delta(epsilon, times, scale):
     return total
 
 
-@pytest.mark.parametrize("delta", [1e-6, 1e-12, 1e-14, 1e-20])
+@pytest.mark.parametrize("delta", [1e-6, *in_long_form(1e-12, 1e-14), 1e-20])
 def test_many_small_noises_cost_no_less_than_they_do(delta):
     """3,000 x DLap(20): at the epsilon charged, the true delta is at most the one asked for, and
     hardly less.
@@ -511,7 +511,7 @@ def test_many_small_noises_cost_no_less_than_they_do(delta):
     assert truth >= mpf(delta) * mpf("0.999")
 
 
-@pytest.mark.parametrize(("times", "scale"), [(40, 1), (700, 7), (5000, 100)])
+@pytest.mark.parametrize(("times", "scale"), [(40, 1), (700, 7), *in_long_form((5000, 100))])
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
 def test_deltas_read_off_are_upper_bounds(times, scale, share):
     """Also far out, where delta is far below what double precision can add to 1."""

@@ -75,20 +75,6 @@ def test_a_mechanism_that_is_only_published_is_found_out() -> None:
     assert alone.levels[-1].true_positives.low > 0.9
 
 
-BRIEFLY = {"epochs": 1, "steps": 5}
-
-
-def test_published_networks_are_found_out() -> None:
-    """However briefly trained: they draw variants of the source, and no others."""
-    pytest.importorskip("torch")
-    # Of 25 runs one seed in three shows it, of 60 each shows 1.5: training differs by machine.
-    found = attack_membership(
-        "variants/ddpm-published", LOG, epsilon=1.0, delta=1e-3, runs=60, options=BRIEFLY
-    )
-    assert found.exceeded
-    assert found.groups[1].area.low > 0.8
-
-
 @pytest.mark.skipif("CLOAKWORK_RUNS" not in os.environ, reason="a minute: CLOAKWORK_RUNS=1")
 @pytest.mark.parametrize(
     ("name", "exceeded"),

@@ -1,8 +1,8 @@
 """Every question that a mechanism asks, over a whole small universe (``privacy.md`` 9).
 
 Sums and selections: all that one unit can contribute, of two cases with up to three events of three
-labels each. Keys that grow, and custom questions: all pairs of neighbouring logs of at most three
-units, of one case with up to two events of two labels each.
+labels each. Keys that grow, and custom questions: all pairs of neighbouring logs of at most two
+units (in the long form three), of one case with up to two events of two labels each.
 """
 
 import os
@@ -32,10 +32,13 @@ from kernel.test_growth import at_place, label_at
 LONG = "CLOAKWORK_RUNS" in os.environ
 
 SMALL = sorted(all_variants("ab", 2))
-LOGS = [log for units in range(4) for log in combinations_with_replacement(SMALL, units)]
-"""Of at most three units with one case each."""
+MOST = 3 if LONG else 2
+LOGS = [log for units in range(MOST + 1) for log in combinations_with_replacement(SMALL, units)]
+"""Of at most so many units with one case each."""
 
-NEIGHBOURS = [(log, tuple(sorted((*log, case)))) for log in LOGS if len(log) < 3 for case in SMALL]
+NEIGHBOURS = [
+    (log, tuple(sorted((*log, case)))) for log in LOGS if len(log) < MOST for case in SMALL
+]
 
 
 def seen(log):
@@ -417,7 +420,7 @@ def test_exhaust_growth(is_declared):
 def test_exhaust_the_universe_is_whole():
     """As large as was said."""
     assert len(UNIVERSE) == 1 + 3 + 9 + 27
-    assert len(LOGS) == 120
-    assert len(NEIGHBOURS) == sum(7 for log in LOGS if len(log) < 3)
+    assert len(LOGS) == (120 if LONG else 36)
+    assert len(NEIGHBOURS) == sum(7 for log in LOGS if len(log) < MOST)
     assert len(batch(UNIVERSE)) == 40
     assert len(set(product("ab", repeat=2))) == 4

@@ -28,7 +28,7 @@ def acceptance(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 
 def test_odd_logs_are_released(acceptance: ModuleType) -> None:
     """None aborts a plan for whole logs."""
-    count = runs(12)
+    count = runs(8)
     plans = [make_plan(odd) for odd in acceptance.odd_logs.policies()]
     outcomes = [acceptance.released_oddly(plans[turn % 4], 1 + turn) for turn in range(count)]
     assert not [outcome for outcome in outcomes if outcome.startswith("fault")]

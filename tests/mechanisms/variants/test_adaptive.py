@@ -28,6 +28,7 @@ from cloakwork.mechanisms.variants.adaptive import (
 )
 from cloakwork.mechanisms.variants.threshold import threshold_event
 from cloakwork.noise import reproducible
+from conftest import in_long_form
 from contracts.sample_logs import log_of
 from measuring import Release, release
 from scenarios import scenario
@@ -100,8 +101,10 @@ def test_the_event_charges_a_model_of_all_cases_as_well() -> None:
 
 
 @pytest.mark.usefixtures("few_turns")
-@pytest.mark.parametrize("epsilon", [0.001, 0.01, 0.1])
-@pytest.mark.parametrize("cases", [0, 1, 300])
+@pytest.mark.parametrize(
+    ("epsilon", "cases"),
+    in_long_form(*product([0.001, 0.01, 0.1], [0, 1, 300])) or [(0.001, 0), (0.01, 1), (0.1, 300)],
+)
 def test_with_declared_activities_no_release_is_empty(epsilon: float, cases: int) -> None:
     """However little there is to spend; and nothing is made of anything but declared labels."""
     counts, given = VariantCounts().of(log_of([list("abc")] * cases)), params(epsilon, ALPHABET)

@@ -3,6 +3,7 @@
 import random
 import re
 from collections import Counter
+from itertools import product
 
 import numpy as np
 import polars as pl
@@ -97,8 +98,10 @@ def test_what_is_asked_is_what_the_event_lists(facts: Facts) -> None:
 
 
 @pytest.mark.usefixtures("few_turns")
-@pytest.mark.parametrize("mu", [3e-4, 3e-3, 0.03])
-@pytest.mark.parametrize("cases", [0, 1, 300])
+@pytest.mark.parametrize(
+    ("mu", "cases"),
+    in_long_form(*product([3e-4, 3e-3, 0.03], [0, 1, 300])) or [(3e-4, 0), (3e-3, 1), (0.03, 300)],
+)
 def test_in_a_whole_log_with_declared_activities_no_release_is_empty(mu: float, cases: int) -> None:
     """However little there is to spend; and nothing is made of anything but declared labels."""
     offer = part_of(mu, Facts(alphabet=tuple("abcd")))
