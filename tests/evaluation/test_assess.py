@@ -288,8 +288,7 @@ def test_odd_logs_have_shares_and_bounds(name: str) -> None:
     odd, plain, values = logs[name], logs["plain"], logs["values"]
     for found in (
         risk(odd, odd, control=plain),
-        risk(plain, odd, other=plain),
-        risk(odd, values, control=odd),
+        risk(plain, odd, other=values, control=odd),
     ):
         shares = [share for each in found.attacks for share in (each.before, each.after) if share]
         assert shares

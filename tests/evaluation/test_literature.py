@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from importlib.util import find_spec
 
 import numpy as np
 import polars as pl
@@ -107,8 +106,7 @@ def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(MechanismError, match="scikit-learn is not installed"):
         ordinary_cases(SOURCE, MOVED)
     log = log_of([["a", "b"]] * 3)
-    seconds = 60.0 if find_spec("pm4py") else 0.1
-    found = measured(log, log, seconds=seconds)
+    found = measured(log, log, seconds=0.1)
     assert found.ordinary_cases is None
     assert found.published is not None
     assert found.published.modified_traces == 0

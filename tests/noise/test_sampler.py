@@ -15,6 +15,7 @@ from cloakwork.base.exact import LARGEST_SCALE, drawn_rate, drawn_sigma, exact_s
 from cloakwork.errors import MechanismError
 from cloakwork.noise import reproducible, sampler, secret
 from cloakwork.noise import source as noise
+from conftest import in_long_form
 from noise.draws import FALSE_ALARM, bits_of_exp, fed, law_p_value, two_sample_p_value
 from noise.opendp_sampler import drawn_by_opendp
 
@@ -122,7 +123,7 @@ def test_tails_are_not_cut(sigma):
         assert binomtest(observed, size, mass[x >= far].sum()).pvalue > FALSE_ALARM
 
 
-@pytest.mark.parametrize("sigma", [1.0, 7.5, 1000.0])
+@pytest.mark.parametrize("sigma", [7.5, *in_long_form(1.0, 1000.0)])
 def test_ours_and_opendp_agree(sigma):
     """Our sampler and OpenDP's draw the same distribution."""
     ours = secret().gaussian_values(sigma, 30_000)

@@ -12,6 +12,7 @@ import pytest
 from cloakwork.base.exact import exact_scale
 from cloakwork.noise import sampler
 from cloakwork.noise.source import _Keystream
+from conftest import in_long_form
 from noise.second_sampler import below_exp, bernoulli_exp, exp_between, gaussian, laplace, outcomes
 
 WORD = 64
@@ -22,6 +23,12 @@ def bits_of(word, first=0, last=WORD):
     return [int(word) >> (WORD - 1 - place) & 1 for place in range(first, last)]
 
 
+of_the_second = pytest.mark.skipif(
+    not in_long_form(True), reason="no engine code runs, and the second stands still"
+)
+
+
+@of_the_second
 @pytest.mark.parametrize("gamma", [Fraction(1, 3), Fraction(1), Fraction(5, 2), Fraction(1, 64)])
 def test_algorithm_1_has_its_probability(gamma):
     """On all strings of 14 bits: the true probability lies between what is decided and what may
@@ -34,6 +41,7 @@ def test_algorithm_1_has_its_probability(gamma):
     assert undecided < Fraction(1, 50)
 
 
+@of_the_second
 @pytest.mark.parametrize(("t", "s"), [(1, 1), (2, 1), (1, 2), (3, 2)])
 def test_algorithm_2_has_its_masses(t, s):
     """On all strings of 12 bits."""
@@ -45,6 +53,7 @@ def test_algorithm_2_has_its_masses(t, s):
     assert undecided < 0.5
 
 
+@of_the_second
 @pytest.mark.parametrize("square", [Fraction(1, 4), Fraction(9, 4)])
 def test_algorithm_3_has_its_masses(square):
     """On all strings of 12 bits."""

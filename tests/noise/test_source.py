@@ -15,6 +15,7 @@ from cloakwork.base.exact import drawn_scale
 from cloakwork.errors import MechanismError
 from cloakwork.noise import Addresses, keyed, reproducible, sampler, secret
 from cloakwork.noise import source as noise
+from conftest import in_long_form
 from noise.draws import FALSE_ALARM, fed, law_p_value, p_value, two_sample_p_value
 from noise.opendp_sampler import drawn_by_opendp
 
@@ -56,7 +57,7 @@ def test_tails_are_not_cut(scale):
     assert binomtest(observed, size, 2 * tail(scale, far)).pvalue > FALSE_ALARM
 
 
-@pytest.mark.parametrize("scale", [1.0, 7.5, 7200.0])
+@pytest.mark.parametrize("scale", [7.5, *in_long_form(1.0, 7200.0)])
 def test_ours_and_opendp_agree(scale):
     """Our sampler and OpenDP's draw the same distribution."""
     ours = secret().laplace_values(scale, 30_000)

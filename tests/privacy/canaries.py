@@ -13,11 +13,12 @@ import numpy as np
 
 from cloakwork.base.arrays import Bools, Floats, Ints
 from cloakwork.base.costs import Repeated
-from cloakwork.evaluation.dp_audit import AuditResult, HalfLine, empirical_epsilon
+from cloakwork.evaluation.dp_audit import AuditResult, HalfLine
 from cloakwork.kernel import Cases, Descent, Factors
 from cloakwork.kernel.gradients import Gradient
 from cloakwork.noise import Noise, reproducible
 from kernel.small import kernel_of, measured
+from privacy.sources import seeded_audit
 
 DIRECTION: Final = np.array([0.6, 0.0, 0.8])
 ASIDE: Final = np.array([0.0, 0.5, 0.0])
@@ -50,7 +51,7 @@ def gradient_by_events(parameters: Floats, cases: Cases, step: int) -> list[Fact
 
 
 class DrawnAhead:
-    """A source whose Gaussian noise is drawn a hundred thousand at a time: the same noise, sooner.
+    """A source whose Gaussian noise is drawn two thousand at a time: the same noise, sooner.
 
     ``share``: of the deviation that is asked for, what is drawn.
     """
@@ -65,7 +66,7 @@ class DrawnAhead:
         """Of deviation ``share * sigma``."""
         ahead = self._ahead.get(sigma, np.zeros(0, np.int64))
         if len(ahead) < size:
-            ahead = self.source.gaussian_values(self.share * sigma, 100_000)
+            ahead = self.source.gaussian_values(self.share * sigma, 2_000)
         self._ahead[sigma] = ahead[size:]
         return ahead[:size]
 
@@ -124,6 +125,6 @@ class CanaryRuns:
         def outcomes(canaries: int) -> Callable[[int], Floats]:
             return lambda runs: statistic(self.moved(canaries, runs, source))
 
-        return empirical_epsilon(
+        return seeded_audit(
             outcomes(self.copies), outcomes(0), runs=runs, delta=delta, claim=claim, events=events
         )

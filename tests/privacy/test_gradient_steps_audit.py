@@ -26,7 +26,7 @@ from privacy.canaries import (
     gradient_by_events,
 )
 
-RUNS, STEPS, DELTA = 300, 2, 0.6
+RUNS, STEPS, DELTA = 150, 2, 0.6
 
 
 def descent_of(multiplier: float, rate: float = 1.0) -> Descent:
@@ -53,7 +53,7 @@ def test_a_canary_stays_within_what_is_charged(gradient: steps.Gradient) -> None
 
 
 def test_half_the_noise_is_found() -> None:
-    """In 300 runs."""
+    """In 150 runs."""
     found = CanaryRuns(FULL, share=0.5).audit(RUNS, 1.0, claim=charged(FULL), delta=DELTA)
     assert not found.passed, found
 

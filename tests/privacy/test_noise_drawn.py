@@ -34,6 +34,8 @@ from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import Addresses, Stream, reproducible
 from measuring import release
 
+pytestmark = pytest.mark.usefixtures("few_turns")
+
 DAY = "2024-01-01T00:00:00Z"
 
 

@@ -187,8 +187,7 @@ def program_over_everything(problem: KAnonymityProblem, *, split_cases: bool) ->
     return KAnonymityProgram(problem, class_matrix(problem), *pairs, split_cases=split_cases)
 
 
-@pytest.mark.parametrize("split_cases", [False, True])
-@SCOPES
+@pytest.mark.parametrize(("scope", "split_cases"), [("variants", True), ("prefixes", False)])
 def test_local_search_improves_and_never_breaks(scope: Scope, split_cases: bool) -> None:
     """From a merged answer to a cheaper one; dual prices prove most of its cost, without the
     program.
