@@ -11,13 +11,12 @@ import pytest
 import cloakwork
 from cloakwork.engines.batched import LocalEngine
 from cloakwork.engines.memory import MemoryEngine
-from cloakwork.errors import CloakworkError, Infeasible, LogError
+from cloakwork.errors import CloakworkError, LogError
 from cloakwork.log.eventlog import EventLog
-from cloakwork.mechanisms.registry import catalogue
 from cloakwork.plan.model import Plan
 from cloakwork.plan.policies import parse_policy
 from cloakwork.policy.model import Policy
-from cloakwork.run import reading, requirements
+from cloakwork.run import reading
 from cloakwork.run.prepare import required_attributes
 from cloakwork.run.reading import Choice, choice_for, log_in_memory, read_under
 
@@ -137,27 +136,11 @@ def test_a_large_one_in_batches_and_that_is_said(
     assert "in batches on disk" in chosen.because
 
 
-def test_a_step_that_needs_all_cases_keeps_it_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unless an engine is named."""
+def test_a_step_that_fills_in_attributes_runs_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As every other: none of ours needs all cases at once."""
     monkeypatch.setattr(reading, "IN_MEMORY", 1_000)
     monkeypatch.setattr(reading, "SMALL_FILE", 0)
-    plan = plan_of("kanon-quasi-identifiers")
-    assert requirements.needs_all_cases(plan, catalogue()).keys() == {"kanon/fill"}
-    assert isinstance(choice(None, plan).engine, MemoryEngine)
-    assert isinstance(choice("local", plan).engine, LocalEngine)
-
-
-def test_too_many_cases_at_once_are_refused_before_a_charge(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """One line with what to do; the ledger has no entry."""
-    monkeypatch.setattr(requirements, "AT_ONCE", 1_000)
-    ledger = cloakwork.Ledger(str(tmp_path / "ledger.db"), notice=lambda _: None)
-    policy = ROOT / "policies" / "kanon-quasi-identifiers.yaml"
-    with pytest.raises(Infeasible, match=r"kanon/fill.*--engine memory") as caught:
-        cloakwork.release(policy, LOG, tmp_path / "out", ledger=ledger, engine="local")
-    assert "\n" not in str(caught.value)
-    assert ledger.history() == ()
+    assert isinstance(choice(None, plan_of("kanon-quasi-identifiers")).engine, LocalEngine)
 
 
 def test_names_of_engines() -> None:

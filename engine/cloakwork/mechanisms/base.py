@@ -143,9 +143,8 @@ class Mechanism(ABC, Generic[P]):
     the end; values are judged by ``offer``.
     ``gives``: what it may offer. A mechanism that gives nothing is a treatment: it meets no goal
     alone. ``serves_parts``: whether ``offer_part`` ever offers. ``trains``: whether it trains a
-    network, which needs torch and takes time. ``needs_all_cases``: why it cannot work batch by
-    batch; empty where it can. ``delegates``: the mechanisms among which it chooses by itself;
-    ``runs``: others that may do its work, of which a policy must deny none.
+    network, which needs torch and takes time. ``delegates``: the mechanisms among which it chooses
+    by itself; ``runs``: others that may do its work, of which a policy must deny none.
     ``package``: who brings it, where that is another distribution than Cloakwork's. ``action``:
     what a step of it does, in a few words for screens; ``{attributes}`` in it are those that the
     step's parameters name.
@@ -161,7 +160,6 @@ class Mechanism(ABC, Generic[P]):
     Params: type[P]
     serves_parts: ClassVar[bool] = False
     trains: ClassVar[bool] = False
-    needs_all_cases: ClassVar[str] = ""
     delegates: ClassVar[tuple[str, ...]] = ()
     runs: ClassVar[tuple[str, ...]] = ()
     package: str | None = None

@@ -24,11 +24,9 @@ from cloakwork.log.formats.row_source import WHOLE, ReadRequest, RowSource
 from cloakwork.log.formats.source import files_of, is_pattern
 from cloakwork.log.limits import OnExcess
 from cloakwork.log.pandas_tables import table_of
-from cloakwork.mechanisms.registry import catalogue
 from cloakwork.plan.model import Plan
 from cloakwork.policy.model import LogForm, Policy
 from cloakwork.run.prepare import SourceFigures
-from cloakwork.run.requirements import needs_all_cases
 
 
 def read_under(
@@ -248,9 +246,7 @@ def _choice_of_file(
     plan: Plan,
     request: ReadRequest,
 ) -> Choice:
-    """Without a name ``memory``, or ``local`` for a log of more than ``IN_MEMORY`` events, unless a
-    step of the plan needs all cases at once.
-    """
+    """Without a name ``memory``, or ``local`` for a log of more than ``IN_MEMORY`` events."""
     if named not in (None, "memory", "local"):
         return Choice(*registered_engine(named).opened(named, path, plan.policy, request))
     because = None
@@ -258,7 +254,7 @@ def _choice_of_file(
         # Opened, and not yet read: about how many events there are says which engine suits.
         rows = open_rows(path, request=request)
         events = _expected_events(rows, Path(path)) if named is None else 0
-        if events > IN_MEMORY and not needs_all_cases(plan, catalogue()):
+        if events > IN_MEMORY:
             because = f"about {events:,} events: worked on in batches on disk (engine local)"
         if named == "local" or because is not None:
             return Choice(local_engine(), rows, because)

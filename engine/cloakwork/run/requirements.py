@@ -1,53 +1,13 @@
-"""What a plan needs of the engine and of the machine, told before anything is charged."""
+"""What a plan needs of the machine, told before anything is charged."""
 
 from typing import Any, Final
 
-from cloakwork.base.errors import Infeasible
 from cloakwork.base.facts import Facts
 from cloakwork.base.progress import Reporter
-from cloakwork.engines.base import Engine
-from cloakwork.log.eventlog import LogHandle
 from cloakwork.mechanisms.base import Device, Mechanism
 from cloakwork.mechanisms.devices import INSTALL, computed_on, has_torch
 from cloakwork.mechanisms.registry import catalogue as all_mechanisms
-from cloakwork.plan.model import Catalogue, Plan
-
-AT_ONCE: Final = 5_000_000
-"""Events that a step may have in memory at once where it asks for all: about 1 GB."""
-
-
-def require_fitting(
-    plan: Plan,
-    log: LogHandle,
-    engine: Engine,
-    catalogue: Catalogue,
-) -> None:
-    """Refuse, before any budget is spent, a plan with a step that needs all cases at once where
-    there are too many for that on ``engine``: ``Infeasible``.
-    """
-    # In memory the log is there as a whole anyhow.
-    if engine.name == "memory":
-        return
-    for mechanism, reason in needs_all_cases(plan, catalogue).items():
-        if log.event_count > AT_ONCE:
-            raise Infeasible(
-                mechanism,
-                f"needs all cases at once ({reason}), and the {engine.name} engine has at most "
-                f"{AT_ONCE:,} events at once; the log has {log.event_count:,}: use --engine "
-                "memory, or let the policy drop or noise what is filled",
-            )
-
-
-def needs_all_cases(plan: Plan, catalogue: Catalogue) -> dict[str, str]:
-    """The mechanisms of a plan that need all cases at once, and why."""
-    # A mechanism that is gone is found by whoever proves the plan again.
-    reasons = {
-        step.mechanism: catalogue[step.mechanism].needs_all_cases
-        for step in plan.steps
-        if step.mechanism in catalogue
-    }
-    return {mechanism: reason for mechanism, reason in reasons.items() if reason}
-
+from cloakwork.plan.model import Plan
 
 MINUTE: Final = 60
 HOUR: Final = 3600

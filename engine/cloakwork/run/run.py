@@ -68,7 +68,6 @@ from cloakwork.run.prepare import (
     with_one_unit_a_case,
 )
 from cloakwork.run.reading import local_engine
-from cloakwork.run.requirements import require_fitting
 from cloakwork.run.search_cache import SearchCache
 from cloakwork.run.steps import GrantedStep
 
@@ -304,12 +303,6 @@ class Run:
                 SourceFigures(),
             )
             prepared = opened.log
-            require_fitting(
-                plan,
-                prepared,
-                self.engine,
-                self.catalogue,
-            )
             require_enough_cases(prepared, plan, self.engine)
         # Before any step reads the log: what is reserved is never handed back.
         reservation = None

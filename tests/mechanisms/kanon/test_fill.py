@@ -18,21 +18,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cloakwork.api import make_plan
+from cloakwork.base.arrays import Words
 from cloakwork.base.facts import Facts, Unit
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
+from cloakwork.engines.batched import LocalEngine
+from cloakwork.engines.batches import collected
+from cloakwork.engines.memory import MemoryEngine
 from cloakwork.errors import GuaranteeBroken, MechanismError
 from cloakwork.guarantees import ConfidenceBound, KAnonymity, LDiversity, TCloseness
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
 from cloakwork.log.formats import read_log
+from cloakwork.mechanisms.kanon import fill
 from cloakwork.mechanisms.kanon.closeness import Closeness
 from cloakwork.mechanisms.kanon.fill import Fill, FillParams
 from cloakwork.mechanisms.steps import Decision, MapCases, RewriteStep
-from cloakwork.noise import reproducible, secret
+from cloakwork.noise import Addresses, Noise, Stream, reproducible, secret
 from cloakwork.plan.policies import load_policy
 from cloakwork.plan.sentences import caveat_in_words
 from cloakwork.run.run import Run
 from cloakwork.run.steps import GrantedStep
 from cloakwork.testing import run_mechanism
+from cloakwork.testing.contract_logs import Batches
 from conftest import EXAMPLES, ROOT, hurried, runs
 from contracts.sample_logs import BEGIN, courses_of, log_of
 from contracts.value_logs import with_values
@@ -50,11 +56,12 @@ def measured(log: EventLog, goal: Any) -> Any:
     return found
 
 
-def filled(log: EventLog, **params: Any) -> EventLog:
+def filled(log: EventLog, noise: Noise | None = None, **params: Any) -> EventLog:
     """One run of the step."""
-    action = Fill().rewrite(FillParams(**params), NONE, secret().stream())
-    assert isinstance(action, MapCases)
-    return action.apply(log)
+    step = Fill().step(FillParams(**params), Facts())
+    engine = MemoryEngine()
+    summary = engine.summarise(log, step.summary)
+    return engine.rewrite(log, step.rewrite(Decision(summary), (noise or secret()).stream()))
 
 
 @st.composite
@@ -323,11 +330,80 @@ def test_times_keep_order_and_precision(data: st.DataObject) -> None:
         assert kept["unit"].min() <= part["unit"].min()  # type: ignore[operator]
 
 
+def most_lent(seed: int) -> int:
+    """How often the value that most inserted events copied was copied: of twelve, each of which one
+    kept event has, for nine inserted ones.
+    """
+    log = log_of([["a"]] * 21)
+    log = replace(with_values(log, "x", list(range(21))), inserted=np.arange(21) >= 12)
+    copied = filled(log, reproducible(seed)).events["x"][12:]
+    return max(Counter(copied.to_list()).values())
+
+
+def test_nobody_lends_twice_while_others_have_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is copied again and again shows the copies; a mechanism whose inserted events draw each
+    for itself is found.
+    """
+    assert {most_lent(seed) for seed in range(20)} == {1}
+    copies = fill._copies
+
+    def by_chance(found: pl.DataFrame) -> pl.DataFrame:
+        lenders = found.filter("lends")
+        drawn = lenders.sample(lenders.height, with_replacement=True, seed=found.height)
+        return copies(pl.concat([found.filter(~pl.col("lends")), drawn]))
+
+    monkeypatch.setattr(fill, "_copies", by_chance)
+    assert max(most_lent(seed) for seed in range(20)) > 1
+
+
+def many_inserted() -> EventLog:
+    """200 cases of two variants, of which three in ten events are inserted; days, and times."""
+    draws = np.random.default_rng(5)
+    courses = [["a", "b", "b", "c"] if each else ["a", "c"] for each in draws.integers(0, 2, 200)]
+    times = [
+        [BEGIN + timedelta(days=row + step, minutes=7 * (step % 2)) for step in range(len(course))]
+        for row, course in enumerate(courses)
+    ]
+    log = log_of(courses, times)
+    marks = draws.random(log.events.height) < 0.3
+    attributes = [name for name in log.events.columns if name != ACTIVITY]
+    bare = pl.when(pl.Series(~marks)).then(pl.col(attributes)).name.keep()
+    return replace(log, events=log.events.with_columns(bare), inserted=marks)
+
+
+def in_batches(batches: int, **params: Any) -> pl.DataFrame:
+    """The events of ``many_inserted``, filled in so many batches by the same key."""
+    step, engine = Fill().step(FillParams(**params), Facts()), LocalEngine()
+    parted = engine.store(Batches.random(many_inserted(), batches).load, batches)
+    stream = reproducible(4).stream()
+    action = step.rewrite(Decision(engine.summarise(parted, step.summary)), stream)
+    return collected(engine.rewrite(parted, action)).events
+
+
+@pytest.mark.parametrize("donors", ["activity", "variant"])
+def test_batches_draw_what_the_whole_log_draws(
+    donors: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the last value. Who draws by the row in a batch is found."""
+    whole = in_batches(1, times=True, donors=donors)
+    assert whole.null_count().sum_horizontal().item() == 0
+    for batches in (3, 20):
+        assert in_batches(batches, times=True, donors=donors).equals(whole)
+    words = Stream.words
+
+    def by_row(stream: Stream, at: Addresses, draw: int = 0) -> tuple[Words, Words]:
+        return words(stream, Addresses.of_cases(np.arange(len(at))), draw)
+
+    monkeypatch.setattr(Stream, "words", by_row)
+    wrong = [in_batches(batches, times=True, donors=donors) for batches in (1, 3)]
+    assert not wrong[0].equals(wrong[1])
+
+
 def test_nothing_inserted_changes_nothing() -> None:
     """Nor does an empty log."""
     log = log_of([["a"]] * 3)
     for each in (log, replace(log, inserted=np.zeros(3, np.bool_)), EventLog.empty()):
-        assert filled(each, times=True) is each
+        assert filled(each, times=True).events.equals(each.events)
 
 
 class Forgetful(Fill):
@@ -337,7 +413,7 @@ class Forgetful(Fill):
 
     def step(self, params: FillParams, facts: Facts) -> RewriteStep:
         """Like any step that treats attributes."""
-        return replace(super().step(params, facts), lineage=Lineage())
+        return replace(super().step(params, facts), lineage=Lineage(), summary=None)
 
     def rewrite(self, params: FillParams, decision: Decision, noise: Any) -> MapCases:
         """Without the marks."""

@@ -9,6 +9,7 @@ of any other activity lies at a time between its neighbours, cut to what its act
 time is a multiple of.
 """
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -21,6 +22,7 @@ from cloakwork.base.arrays import Bools, Ints, rank_among_equals
 from cloakwork.base.facts import Facts
 from cloakwork.base.frozen import frozen
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
+from cloakwork.base.naming import values_of
 from cloakwork.base.quantities import Frozen
 from cloakwork.log.eventlog import ACTIVITY, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.log.variants import variants_of
@@ -29,7 +31,14 @@ from cloakwork.mechanisms.base import (
     Proof,
     Theorem,
 )
-from cloakwork.mechanisms.steps import Decision, MapCases, Rewrite, RewriteStep, event_addresses
+from cloakwork.mechanisms.steps import (
+    Decision,
+    MapCases,
+    MapCasesBySummary,
+    Rewrite,
+    RewriteStep,
+    event_addresses,
+)
 from cloakwork.noise import Stream
 
 _NONE: Final = -1
@@ -40,6 +49,13 @@ _UNITS: Final = np.array([_HOUR, _HOUR // 4, 60_000_000, 1_000_000, 1_000, 1], n
 """Microseconds of an hour, a quarter of one, a minute, down to a microsecond."""
 _DAILY_UNITS: Final = 2
 """How many of them, the coarsest, the times of a daily activity are multiples of."""
+_KEY: Final = ("variant", "place", "activity")
+_LEVELS: Final = (_KEY, ("variant", "activity"), ("activity",))
+"""Whoever shares the first of these with an inserted event may lend its attributes to it; if nobody
+does, whoever shares the next one.
+"""
+_COUNTED: Final = (*_KEY, "kept", "inserted", "time", "unit", "first", "last")
+_ADDRESS: Final = ("case", "position")
 
 
 class FillParams(Frozen):
@@ -72,6 +88,11 @@ class Fill(MeetsNoGoal[FillParams]):
     variant, so that what a class shares stays shared; if no event is kept there, from the activity
     in that variant, then in the log as a whole.
 
+    Nobody lends to two while somebody else might: the inserted events that draw from the same kept
+    ones take the first of these in a random order, each another one, and begin again where they are
+    more. So a value is repeated as little as can be, and what is held of the log is one row for
+    each inserted event.
+
     **Why it gives nothing away.** It copies what is released as it stands, inside each column. A
     guarantee over values is brought about after it, over all events and over the kept ones alone,
     and is measured both ways.
@@ -95,7 +116,6 @@ class Fill(MeetsNoGoal[FillParams]):
         "by construction",
     )
     Params = FillParams
-    needs_all_cases: ClassVar[str] = "any case may lend its values to an inserted event"
 
     def step(self, params: FillParams, facts: Facts) -> RewriteStep:
         """Copies values inside each column; who copies whom follows from the control flow."""
@@ -107,6 +127,7 @@ class Fill(MeetsNoGoal[FillParams]):
                 fills=True,
                 stability=None,
             ),
+            summary=KeptAndInserted(params),
             rewrite=partial(self.rewrite, params),
         )
 
@@ -116,117 +137,236 @@ class Fill(MeetsNoGoal[FillParams]):
         decision: Decision,
         stream: Stream,
     ) -> Rewrite:
-        """Fill in the inserted events; all cases lie together.
+        """Fill in the inserted events by rows of the kept ones that were drawn for them."""
+        counts = decision.table.filter(pl.col("unit").is_null())
+        kept_times = decision.table.filter(pl.col("unit").is_not_null())
+        wanted = _Wanted.of(counts)
+        if not wanted.asking.height:
+            return MapCases(lambda log: log, together="case")
+        alphabet = tuple(counts["activity"].unique().sort())
+        precision = _Precision.of(kept_times, alphabet) if kept_times.height else None
 
-        Any case may lend a row: a sample of the rows of each key would do for attributes alone,
-        but beside quasi-identifiers there is a key for each place of each variant, so that the
-        sample would be the log. Raw times need all kept ones: whether an activity is daily is said
-        of all its times, and where days follow the season, an inserted one is like the kept days
-        before and after it. The check reads all of them, and would take away what a sample misled.
-        """
-        return MapCases(lambda log: _with_filled_events(log, params, stream), together="log")
+        def mapping(found: pl.DataFrame) -> MapCases:
+            copies = _copies(found)
+            times = stream.part("times")
+            return MapCases(lambda log: _filled(log, copies, precision, times), together="case")
 
-
-def _with_filled_events(log: EventLog, params: FillParams, stream: Stream) -> EventLog:
-    if log.inserted is None or not log.inserted.any():
-        return log
-    labels = log.activities.fill_null("")
-    activity = labels.rank("dense").to_numpy().astype(np.int64) - 1
-    keys = _keys_of_donors(log, activity, params.donors)
-    source = np.arange(log.events.height)
-    source[log.inserted] = _drawn_sources(
-        log,
-        keys,
-        log.inserted,
-        stream.part("donors"),
-    )
-    row_or_null = pl.when(pl.col("row") != _NONE).then("row")
-    rows = pl.DataFrame({"row": source}).select(row_or_null).to_series()
-    attributes = log.events.drop(ACTIVITY, TIMESTAMP, strict=False)
-    events = log.events.with_columns(attributes.select(pl.all().gather(rows)))
-    if params.times and TIMESTAMP in log.events.columns:
-        times = _times_with_inserted(
-            log,
-            log.inserted,
-            activity,
-            source,
-            stream.part("times"),
-        )
-        events = events.with_columns(times)
-    return replace(log, events=events)
+        return MapCasesBySummary(_Lent(params, wanted, stream.part("donors")), mapping)
 
 
-def _keys_of_donors(log: EventLog, activity: Ints, donors: str) -> list[Ints]:
-    """Whoever shares the first of these keys with an inserted event may lend its attributes to it;
-    if nobody does, whoever shares the next one. Each has a number for each event.
+@frozen
+class KeptAndInserted:
+    """The aggregate: how many events are ``kept`` and ``inserted`` (Int64) at each ``variant``
+    (String, a digest; empty but for its donors), ``place`` and ``activity``.
+
+    Where times are filled in, further rows with the ``unit`` (Int64) of kept ones: one for each
+    ``time`` (Int64, microseconds) of an activity that has two times of day at most, on quarters of
+    an hour; else one in all, whose time is null. ``first`` and ``last``: of these
+    times.
     """
-    activities = activity.max(initial=0) + 1
+
+    params: FillParams
+
+    def of(self, batch: EventLog) -> pl.DataFrame:
+        """Those of one batch."""
+        is_kept = pl.Series(batch.kept)
+        events = _keys(batch, self.params.donors)
+        counted = events.with_columns(is_kept.alias("kept"), (~is_kept).alias("inserted"))
+        tables = [counted.group_by(_KEY).agg(pl.col("kept", "inserted").sum().cast(pl.Int64))]
+        if self.params.times and TIMESTAMP in batch.events.columns:
+            times = events.select("activity", time=batch.microseconds)
+            times = times.filter(is_kept).drop_nulls()
+            unit = _UNITS[np.argmax(times["time"].to_numpy()[:, None] % _UNITS == 0, axis=1)]
+            figures = pl.lit(1, pl.Int64).alias("kept"), pl.Series("unit", unit)
+            tables.append(times.with_columns(*figures, first="time", last="time"))
+        texts = ("variant", "activity")
+        empty = pl.DataFrame(
+            schema={name: pl.String() if name in texts else pl.Int64() for name in _COUNTED}
+        )
+        return self.merge(pl.concat([empty, *tables], how="diagonal"))
+
+    def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
+        """Counts are added up."""
+        counts = pl.col("unit").is_null().alias("counts")
+        times_of_day = (pl.col("time") % _DAY).n_unique()
+        is_coarse = pl.col("unit").min() >= _UNITS[_DAILY_UNITS - 1]
+        # Who has more times of day here, or finer ones, has so in the whole log.
+        is_listed = (times_of_day <= 2) & is_coarse & (pl.col("time").null_count() == 0)
+        listed = pl.when(is_listed.over("activity", counts)).then("time").alias("time")
+        merged = summaries.group_by(*_KEY, listed, counts).agg(
+            pl.col("kept", "inserted").sum(),
+            pl.col("unit", "first").min(),
+            pl.col("last").max(),
+        )
+        return merged.select(_COUNTED).sort(_COUNTED)
+
+
+def _keys(log: EventLog, donors: str) -> pl.DataFrame:
+    """``_KEY`` of each event. ``place``: among the events of its activity in its case, or in its
+    variant, where that is whose events it is like.
+    """
+    labels = log.activities.fill_null("").alias("activity")
     if donors == "variant":
         variants = variants_of(log)
-        variant = variants.of_case[log.case_of]
-        # Where the variant's own activities begin, plus the position: a place of the variant, and
-        # no two variants share a number.
-        place = variants.offsets[variant] + log.position_of_event
-        return [place, variant * activities + activity, activity]
-    # How many events of its activity the case has before.
-    before = rank_among_equals(log.case_of * activities + activity)
-    return [activity * (before.max(initial=0) + 1) + before, activity]
+        names = [
+            # Text that no two variants share, of few bytes.
+            hashlib.blake2b(repr(variants.labels(variant)).encode(), digest_size=24).hexdigest()
+            for variant in range(len(variants))
+        ]
+        variant = pl.Series(names, dtype=pl.String).gather(variants.of_case[log.case_of])
+        place = log.position_of_event
+    else:
+        variant = pl.repeat("", len(labels), dtype=pl.String, eager=True)
+        activity = labels.rank("dense").to_numpy().astype(np.int64)
+        # How many events of its activity the case has before.
+        place = rank_among_equals(log.case_of * (activity.max(initial=0) + 1) + activity)
+    return pl.DataFrame({"variant": variant, "place": place, "activity": labels})
 
 
-def _drawn_sources(
+@frozen
+class _Wanted:
+    """Who is asked for a row: the kept events of each group lend ``lent`` rows (Int64).
+
+    ``groups``: for each of ``_LEVELS`` its columns, ``group`` (Int64) and ``lent``. ``asking``: the
+    same for inserted events, by ``_KEY``.
+    """
+
+    groups: tuple[pl.DataFrame, ...]
+    asking: pl.DataFrame
+
+    @classmethod
+    def of(cls, counts: pl.DataFrame) -> "_Wanted":
+        """By the counts of ``KeptAndInserted``."""
+        waiting = counts.filter(pl.col("inserted") > 0).select(*_KEY, "inserted")
+        groups: list[pl.DataFrame] = []
+        asking: list[pl.DataFrame] = []
+        known = 0
+        for columns in _LEVELS:
+            lenders = counts.group_by(columns).agg(pl.col("kept").sum()).filter(pl.col("kept") > 0)
+            found = waiting.join(lenders, on=columns)
+            waiting = waiting.join(lenders, on=columns, how="anti")
+            lent = pl.min_horizontal(pl.col("inserted").sum(), pl.col("kept").first())
+            group = found.group_by(columns).agg(lent.alias("lent")).sort(columns)
+            group = group.with_row_index("group", known).cast({"group": pl.Int64})
+            known += group.height
+            groups.append(group)
+            asking.append(found.join(group, on=columns).select(*_KEY, "group", "lent"))
+        return cls(tuple(groups), pl.concat(asking))
+
+
+@frozen
+class _Lent:
+    """The aggregate: the rows that kept events lend, and the addresses of the inserted events that
+    they are for (``lends`` is False).
+
+    By ``group``, those first that come first in a random order (``draw``), at most ``lent``. With
+    the attributes (named by their places) and, where times are filled in, the ``time`` and how long
+    it lies ``since`` the kept event before and ``until`` the one behind.
+    """
+
+    params: FillParams
+    wanted: _Wanted
+    stream: Stream
+
+    def of(self, batch: EventLog) -> pl.DataFrame:
+        """Those of one batch."""
+        at = event_addresses(batch, np.arange(batch.events.height))
+        rows = _keys(batch, self.params.donors).with_columns(
+            pl.Series("lends", batch.kept),
+            pl.Series("case", at.cases),
+            pl.Series("position", at.positions),
+            pl.Series("draw", self.stream.words(at)[0]),
+        )
+        if self.params.times and TIMESTAMP in batch.events.columns:
+            rows = rows.hstack(_distances(batch))
+        attributes = batch.events.drop(ACTIVITY, TIMESTAMP, strict=False)
+        attributes.columns = [str(place) for place in range(attributes.width)]
+        rows = rows.hstack(attributes)
+        kept = rows.filter("lends")
+        lenders = [
+            kept.join(groups, on=columns)
+            for columns, groups in zip(_LEVELS, self.wanted.groups, strict=True)
+        ]
+        asking = rows.filter(~pl.col("lends")).join(self.wanted.asking, on=_KEY)
+        found = pl.concat([table.drop(_KEY) for table in (asking, *lenders)], how="diagonal")
+        return self.merge(found)
+
+    def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
+        """The first of each group."""
+        ordered = summaries.sort("group", "lends", "draw", *_ADDRESS)
+        place = pl.int_range(pl.len()).over("group", "lends")
+        return ordered.filter(~pl.col("lends") | (place < pl.col("lent")))
+
+
+def _copies(found: pl.DataFrame) -> pl.DataFrame:
+    """For each inserted event at an address what it copies, as ``_Lent`` has it."""
+    placed = found.with_columns(place=pl.int_range(pl.len()).over("group", "lends"))
+    asking = placed.filter(~pl.col("lends"))
+    asking = asking.select(*_ADDRESS, "group", place=pl.col("place") % pl.col("lent"))
+    rows = placed.filter("lends").drop("lends", "draw", "lent", *_ADDRESS)
+    return asking.join(rows, on=["group", "place"]).drop("group", "place")
+
+
+def _filled(
     log: EventLog,
-    keys: list[Ints],
-    inserted: Bools,
+    copies: pl.DataFrame,
+    precision: "_Precision | None",
     stream: Stream,
-) -> Ints:
-    """For each inserted event a random kept one that shares the first of ``keys`` it can; or -1."""
-    kept = np.flatnonzero(~inserted)
-    to_fill = np.flatnonzero(inserted)
-    source = np.full(len(to_fill), _NONE, np.int64)
-    for key in keys:
-        remaining = np.flatnonzero(source == _NONE)
-        # Sorted by key, the events of one key are a run, of which searchsorted finds both ends.
-        by_key = kept[np.argsort(key[kept], kind="stable")]
-        asked = key[to_fill[remaining]]
-        first = np.searchsorted(key[by_key], asked, side="left")
-        size = np.searchsorted(key[by_key], asked, side="right") - first
-        occurs = np.flatnonzero(size > 0)
-        found = remaining[occurs]
-        if len(found):
-            offset = stream.uniform(size[occurs], event_addresses(log, to_fill[found]))
-            source[found] = by_key[first[occurs] + offset]
-    return source
+) -> EventLog:
+    """``log`` with what its inserted events copy, and times where ``precision`` is known."""
+    at = event_addresses(log, np.arange(log.events.height))
+    events = pl.DataFrame({"case": at.cases, "position": at.positions})
+    copied = events.join(copies, on=_ADDRESS, how="left", maintain_order="left")
+    kept = pl.Series(log.kept)
+    names = log.events.drop(ACTIVITY, TIMESTAMP, strict=False).columns
+    columns = [
+        values_of(log.events, name).zip_with(kept, copied[str(place)]).alias(name)
+        for place, name in enumerate(names)
+    ]
+    if precision is not None:
+        columns.append(_times_with_inserted(log, copied, precision, stream))
+    return replace(log, events=log.events.with_columns(columns))
 
 
 @frozen
 class _Precision:
-    """How precise the kept times of each activity are.
+    """How precise the kept times of each activity of ``alphabet`` are.
 
     - ``unit``: int64, shape (activities,); a day for daily activities, else what the finest of
       their times is a multiple of.
     - ``days``: for each daily activity the kept times that say when a day begins: ascending, not
       empty.
+    - ``first`` and ``last``: of all kept times.
     """
 
+    alphabet: tuple[str, ...]
     unit: Ints
     days: Mapping[int, Ints]
+    first: int
+    last: int
 
     @classmethod
-    def of(cls, time: Ints, activity: Ints) -> "_Precision":
-        """Of kept events: int64, shape (events,), in microseconds; and their activities."""
-        unit = np.full(activity.max() + 1, _HOUR)
-        coarsest = _UNITS[np.argmax(time[:, None] % _UNITS == 0, axis=1)]
-        np.minimum.at(unit, activity, coarsest)
+    def of(cls, kept: pl.DataFrame, alphabet: tuple[str, ...]) -> "_Precision":
+        """By the times of ``KeptAndInserted``, of which there are some."""
+        unit = np.full(len(alphabet), _HOUR)
+        np.minimum.at(unit, _codes(kept["activity"], alphabet), kept["unit"].to_numpy())
+        listed = kept.drop_nulls("time")
+        activity = _codes(listed["activity"], alphabet)
+        time = listed["time"].to_numpy()
+        times = listed["kept"].to_numpy()
         time_of_day = time % _DAY
-        events = np.bincount(activity)
-        times_of_day = np.bincount(np.unique(activity * _DAY + time_of_day) // _DAY)
+        events = np.bincount(activity, times, len(alphabet))
+        distinct = np.unique(activity * _DAY + time_of_day) // _DAY
+        times_of_day = np.bincount(distinct, minlength=len(alphabet))
         # By their number, and not by chance, unless at midnight.
         is_repeated = events >= 3 * times_of_day
-        is_repeated |= np.bincount(activity, time_of_day) == 0
+        is_repeated |= np.bincount(activity, time_of_day, len(alphabet)) == 0
         on_quarters = unit >= _UNITS[_DAILY_UNITS - 1]
         is_daily = on_quarters & (events > 0) & (times_of_day <= 2) & is_repeated
         unit[is_daily] = _DAY
-        return cls(unit, _kept_days(time, activity, is_daily))
+        rows = is_daily[activity]
+        days = _kept_days(time[rows], times[rows], activity[rows], is_daily)
+        return cls(alphabet, unit, days, *kept.select(pl.min("first"), pl.max("last")).row(0))
 
     def latest(self, until: Ints, activity: Ints) -> Ints:
         """The last time up to ``until`` that is as precise as kept ones of each activity."""
@@ -244,16 +384,27 @@ class _Precision:
         return latest
 
 
-def _kept_days(time: Ints, activity: Ints, is_daily: Bools) -> dict[int, Ints]:
-    """``_Precision.days``: of the activities that have no other times of day than two an hour
-    apart, all together where they follow one season, else of each that does so alone; of any other
-    those at its commonest time of day.
+def _codes(labels: pl.Series, alphabet: tuple[str, ...]) -> Ints:
+    """The place of each label in ``alphabet``: int64."""
+    return labels.cast(pl.Enum(alphabet)).to_physical().to_numpy().astype(np.int64)
+
+
+def _kept_days(
+    time: Ints,
+    events: Ints,
+    activity: Ints,
+    is_daily: Bools,
+) -> dict[int, Ints]:
+    """``_Precision.days``, by the times of daily activities, and how many events have each: of the
+    activities that have no other times of day than two an hour apart, all together where they
+    follow one season, else of each that does so alone; of any other those at its commonest time of
+    day.
     """
     time_of_day = time % _DAY
     found: dict[int, Ints] = {}
-    of_daily, events = np.unique(time_of_day[is_daily[activity]], return_counts=True)
+    of_daily, place = np.unique(time_of_day, return_inverse=True)
     # The season of the most events first.
-    for earlier in of_daily[np.argsort(-events, kind="stable")]:
+    for earlier in of_daily[np.argsort(-np.bincount(place, events), kind="stable")]:
         is_other = ~np.isin(time_of_day, [earlier, (earlier + _HOUR) % _DAY])
         together = is_daily.copy()
         together[activity[is_other]] = False
@@ -262,10 +413,11 @@ def _kept_days(time: Ints, activity: Ints, is_daily: Bools) -> dict[int, Ints]:
         if _follow_season(times):
             found |= dict.fromkeys(np.flatnonzero(together).tolist(), times)
     for each in set(np.flatnonzero(is_daily).tolist()) - found.keys():
-        times = np.sort(time[activity == each])
+        rows = np.flatnonzero(activity == each)
+        times = np.sort(time[rows])
         if not _follow_season(times):
-            commonest = np.argmax(np.bincount(times % _DAY // _UNITS[1])) * _UNITS[1]
-            times = times[times % _DAY == commonest]
+            quarters = np.bincount(time_of_day[rows] // _UNITS[1], events[rows])
+            times = times[times % _DAY == np.argmax(quarters) * _UNITS[1]]
         found[each] = times
     return found
 
@@ -283,58 +435,16 @@ def _follow_season(times: Ints) -> bool:
     return bool(apart in (_HOUR, _DAY - _HOUR) and changes <= half_years + 1)
 
 
-def _times_with_inserted(
-    log: EventLog,
-    inserted: Bools,
-    activity: Ints,
-    source: Ints,
-    stream: Stream,
-) -> pl.Series:
-    """The times of all events, with one for each inserted event whose source has one.
-
-    ``activity``: int64, shape (events,). ``source``: the row that each event copies; -1 for none.
-    """
+def _known_times(log: EventLog) -> tuple[Ints, Bools]:
+    """The time of each event in microseconds, 0 but where it is kept and has one; and where."""
     stamps = log.microseconds
-    is_known = stamps.is_not_null().to_numpy() & ~inserted
-    if not is_known.any():
-        return log.events[TIMESTAMP]
-    time = np.where(is_known, stamps.fill_null(0).to_numpy(), 0)
-    # An event without a source has no time to be like.
-    to_time = inserted & (source != _NONE) & is_known[source]
-    rows = np.flatnonzero(to_time)
-    precision = _Precision.of(time[is_known], activity[is_known])
-    time[rows] = _drawn_times(
-        log,
-        time,
-        is_known,
-        activity,
-        rows,
-        source[rows],
-        precision,
-        stream,
-    )
-    times = pl.Series(TIMESTAMP, time).cast(TIME_TYPE).cast(log.events.schema[TIMESTAMP])
-    has_time = pl.Series(is_known | to_time)
-    return pl.select(pl.when(has_time).then(times).alias(TIMESTAMP)).to_series()
+    is_known = stamps.is_not_null().to_numpy() & log.kept
+    return np.where(is_known, stamps.fill_null(0).to_numpy(), 0), is_known
 
 
-def _drawn_times(
-    log: EventLog,
-    time: Ints,
-    is_known: Bools,
-    activity: Ints,
-    rows: Ints,
-    source: Ints,
-    precision: _Precision,
-    stream: Stream,
-) -> Ints:
-    """A time for each of ``rows``, between its neighbours in its case: int64, shape (rows,).
-
-    Where no such time is as precise as those of its activity, one that is not: the check of
-    k-anonymity then takes the event away.
-    """
-    # The kept event of the case before each event, and the one behind it; -1 for none.
-    every = np.arange(len(time))
+def _neighbours(log: EventLog, is_known: Bools) -> tuple[Ints, Ints]:
+    """For each event the kept one before it in its case, and the one behind it; -1 for none."""
+    every = np.arange(len(is_known))
     known = np.flatnonzero(is_known)
     next_known = np.searchsorted(known, every, side="right")
     behind = np.append(known, _NONE)[next_known]
@@ -342,6 +452,53 @@ def _drawn_times(
     case_of = np.append(log.case_of, _NONE)
     earlier = np.where(case_of[before] == log.case_of, before, _NONE)
     later = np.where(case_of[behind] == log.case_of, behind, _NONE)
+    return earlier, later
+
+
+def _distances(log: EventLog) -> pl.DataFrame:
+    """``time``, ``since`` and ``until`` of each event, as ``_Lent`` has them."""
+    time, is_known = _known_times(log)
+    earlier, later = _neighbours(log, is_known)
+    since = np.where(earlier != _NONE, time - time[earlier], 0)
+    until = np.where(later != _NONE, time[later] - time, 0)
+    known = pl.when(pl.Series(is_known)).then("time").alias("time")
+    return pl.DataFrame({"time": time, "since": since, "until": until}).with_columns(known)
+
+
+def _times_with_inserted(
+    log: EventLog,
+    copied: pl.DataFrame,
+    precision: _Precision,
+    stream: Stream,
+) -> pl.Series:
+    """The times of all events, with one for each inserted event that copies one with a time.
+
+    ``copied``: what each event copies.
+    """
+    time, is_known = _known_times(log)
+    rows = np.flatnonzero(copied["time"].is_not_null())
+    time[rows] = _drawn_times(log, time, is_known, rows, copied[rows], precision, stream)
+    times = pl.Series(TIMESTAMP, time).cast(TIME_TYPE).cast(log.events.schema[TIMESTAMP])
+    is_known[rows] = True
+    return pl.select(pl.when(pl.Series(is_known)).then(times).alias(TIMESTAMP)).to_series()
+
+
+def _drawn_times(
+    log: EventLog,
+    time: Ints,
+    is_known: Bools,
+    rows: Ints,
+    copied: pl.DataFrame,
+    precision: _Precision,
+    stream: Stream,
+) -> Ints:
+    """A time for each of ``rows``, between its neighbours in its case: int64, shape (rows,).
+
+    ``copied``: what each of them copies. Where no such time is as precise as those of its activity,
+    one that is not: the check of k-anonymity then takes the event away.
+    """
+    activity = _codes(log.activities.fill_null("").gather(rows), precision.alphabet)
+    earlier, later = _neighbours(log, is_known)
     # Events of one case between the same two kept ones have one number, ascending.
     case = log.case_of[rows]
     after = earlier[rows]
@@ -354,15 +511,15 @@ def _drawn_times(
     has_later = later[rows] != _NONE
     width = np.maximum(time[later[rows]] - time[after], 0) + 1
     between = time[after] + stream.uniform(width, event_addresses(log, rows))
-    since_earlier = np.where(earlier[source] != _NONE, time[source] - time[earlier[source]], 0)
-    until_later = np.where(later[source] != _NONE, time[later[source]] - time[source], 0)
+    since_earlier = copied["since"].to_numpy()
+    until_later = copied["until"].to_numpy()
     target = np.select(
         [has_earlier & has_later, has_earlier, has_later],
         [between, time[after] + since_earlier, time[later[rows]] - until_later],
-        time[source][first_of_gap] + since_earlier,
+        copied["time"].to_numpy()[first_of_gap] + since_earlier,
     )
-    first = int(time[known].min())
-    last = int(time[known].max())
+    first = precision.first
+    last = precision.last
     target = np.clip(target, first, last)
     # They were drawn one by one; inside a gap they are given out in ascending order.
     target = target[np.lexsort((target, gap))]
@@ -378,14 +535,14 @@ def _drawn_times(
     is_last = np.append(gap[1:] != gap[:-1], True)
     for turn in reversed(turns):
         limit = np.where(is_last[turn], high[turn], ceiling[turn + 1])
-        latest = precision.latest(limit, activity[rows[turn]])
+        latest = precision.latest(limit, activity[turn])
         ceiling[turn] = np.where(latest >= low[turn], latest, limit)
     # Forwards: the precise time before its target, or behind that, or else the latest.
     chosen = low.copy()
     for number, turn in enumerate(turns):
         least = chosen[turn - 1] if number else low[turn]
         most = ceiling[turn]
-        of_activity = activity[rows[turn]]
+        of_activity = activity[turn]
         wanted = np.minimum(target[turn], most)
         time_before = precision.latest(wanted, of_activity)
         time_behind = precision.latest(wanted + precision.unit[of_activity], of_activity)
