@@ -444,15 +444,12 @@ def _known_times(log: EventLog) -> tuple[Ints, Bools]:
 
 def _neighbours(log: EventLog, is_known: Bools) -> tuple[Ints, Ints]:
     """For each event the kept one before it in its case, and the one behind it; -1 for none."""
-    every = np.arange(len(is_known))
-    known = np.flatnonzero(is_known)
-    next_known = np.searchsorted(known, every, side="right")
-    behind = np.append(known, _NONE)[next_known]
-    before = np.insert(known, 0, _NONE)[np.searchsorted(known, every)]
-    case_of = np.append(log.case_of, _NONE)
-    earlier = np.where(case_of[before] == log.case_of, before, _NONE)
-    later = np.where(case_of[behind] == log.case_of, behind, _NONE)
-    return earlier, later
+    row = pl.when("known").then(pl.int_range(pl.len()))
+    table = pl.DataFrame({"case": log.case_of, "known": is_known}).with_columns(row=row)
+    earlier = pl.col("row").shift(1).forward_fill().over("case").fill_null(_NONE)
+    later = pl.col("row").shift(-1).backward_fill().over("case").fill_null(_NONE)
+    found = table.select(earlier.alias("earlier"), later.alias("later"))
+    return found["earlier"].to_numpy(), found["later"].to_numpy()
 
 
 def _distances(log: EventLog) -> pl.DataFrame:
