@@ -2,14 +2,19 @@
 improvement of its end. ``kanon/optimal`` begins with the same search.
 """
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from cloakwork.mechanisms.base import Theorem
-from cloakwork.mechanisms.kanon.best_first import PAPER, search_best_first
+from cloakwork.mechanisms.kanon.best_first import search_best_first
 from cloakwork.mechanisms.kanon.deadline import Deadline
 from cloakwork.mechanisms.kanon.family import K_ANONYMOUS, Anonymiser, FamilyParams
 from cloakwork.mechanisms.kanon.problem import Assignment, KAnonymityProblem, Solution
 from cloakwork.mechanisms.kanon.whole_variants import MoveCosts, improve_by_hill_climbing
+
+PAPER: Final = (
+    "Fahrenkrog-Petersen, van der Aa and Weidlich, Optimal event log sanitization for "
+    "privacy-preserving process mining, Data & Knowledge Engineering, 2023"
+)
 
 
 class BestFirstParams(FamilyParams):

@@ -6,7 +6,6 @@ are like, and to leave out the inserted events that are not.
 """
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -114,10 +113,9 @@ class WithoutVisibleInsertions:
             .otherwise(pl.col("fineness") <= pl.col("finest"))
             .fill_null(value=False)
         )
-        found = rows.select(is_plausible).to_series().to_numpy().copy()
+        found = rows.select(is_plausible).to_series().to_numpy()
         in_season = daily.join(seasons, "activity", nulls_equal=True)
-        for members, agrees in _in_seasons(rows, in_season):
-            found[members] &= agrees
+        found = found & _agree_with_season(rows, in_season)
         # An event without a time cannot show by one.
         return np.asarray(found | ~rows["has_time"].to_numpy(), np.bool_)
 
@@ -203,24 +201,21 @@ def _kept_times(kept: pl.DataFrame) -> pl.DataFrame:
     return found.select("activity", "finest", times_of_day=daily_times)
 
 
-def _in_seasons(rows: pl.DataFrame, kept: pl.DataFrame) -> Iterator[tuple[Ints, Bools]]:
-    """For each season its events (their places in ``rows``), and whether the kept events of the
-    season before and after each have its time of day.
+def _agree_with_season(rows: pl.DataFrame, kept: pl.DataFrame) -> Bools:
+    """Whether the kept events of each row's season before and after it have its time of day; True
+    where it has no season.
 
     ``rows``: as ``_time_rows`` gives them, with ``season``. ``kept``: times of kept events, with
     ``season``.
     """
-    times_of_season = kept.sort("time").partition_by("season", as_dict=True)
-    members = rows.with_row_index("row").filter(pl.col("season").is_not_null())
-    for season, events in members.partition_by("season", as_dict=True).items():
-        times = times_of_season[season]["time"].to_numpy()
-        time = events["time"].to_numpy()
-        time_of_day = events["time_of_day"].to_numpy()
-        # Before the first kept event, and behind the last, the other neighbour decides alone.
-        before = np.maximum(np.searchsorted(times, time, "right") - 1, 0)
-        after = np.minimum(np.searchsorted(times, time, "left"), len(times) - 1)
-        agrees = (times[before] % _DAY == time_of_day) & (times[after] % _DAY == time_of_day)
-        yield events["row"].to_numpy().astype(np.int64), agrees
+    by = pl.col("season", "time")
+    found = rows.select(by, "time_of_day").with_row_index("row").sort("time")
+    for strategy in ("backward", "forward"):
+        nearest = kept.select(by, pl.col("time_of_day").alias(strategy)).sort("time")
+        found = found.join_asof(nearest, on="time", by="season", strategy=strategy)
+    # Before the first kept event, and behind the last, the other neighbour decides alone.
+    agrees = (pl.col("backward", "forward") == pl.col("time_of_day")).fill_null(value=True)
+    return found.sort("row").select(pl.all_horizontal(agrees)).to_series().to_numpy()
 
 
 def _seasons(kept: pl.DataFrame) -> pl.DataFrame:
@@ -248,7 +243,7 @@ def _seasons(kept: pl.DataFrame) -> pl.DataFrame:
     groups += kept.partition_by("activity", maintain_order=True)
     for season, group in enumerate(groups):
         unassigned = group.join(found, "activity", how="anti", nulls_equal=True)
-        if not _follows_season(unassigned):
+        if not follows_season(unassigned["time"].sort().to_numpy()):
             continue
         activities = unassigned["activity"].unique()
         times = unassigned["time_of_day"].unique().to_list()
@@ -264,20 +259,17 @@ def _seasons(kept: pl.DataFrame) -> pl.DataFrame:
     return found
 
 
-def _follows_season(kept: pl.DataFrame) -> bool:
-    """Whether times have two times of day, an hour apart, that change twice a year at most:
-    midnight of a zone with summer time.
+def follows_season(times: Ints) -> bool:
+    """Whether times (ascending, microseconds) have two times of day, an hour apart, that change
+    twice a year at most: midnight of a zone with summer time.
     """
-    ordered = kept.sort("time")
-    times_of_day = sorted(set(ordered["time_of_day"].to_list()))
-    if len(times_of_day) != 2:
-        return False
+    time_of_day = times % _DAY
+    both = np.unique(time_of_day)
     # Around midnight, an hour apart are 23 hours.
-    if times_of_day[1] - times_of_day[0] not in (_HOUR, _DAY - _HOUR):
+    if len(both) != 2 or both[1] - both[0] not in (_HOUR, _DAY - _HOUR):
         return False
-    half_years = (int(ordered["time"][-1]) - int(ordered["time"][0])) // _HALF_YEAR + 1
-    changes = int((ordered["time_of_day"].diff() != 0).sum())
-    return changes <= half_years + 1
+    half_years = (times[-1] - times[0]) // _HALF_YEAR + 1
+    return bool(np.count_nonzero(np.diff(time_of_day)) <= half_years + 1)
 
 
 def without_their_values(log: EventLog, attribute: str | None) -> EventLog:

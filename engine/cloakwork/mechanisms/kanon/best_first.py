@@ -1,5 +1,6 @@
 """The greedy best-first search of BF-PRETSA over partly sanitised logs, with which the search for
-the least change begins.
+the least change begins (Fahrenkrog-Petersen, van der Aa and Weidlich, Optimal event log
+sanitization for privacy-preserving process mining, Data & Knowledge Engineering, 2023).
 
 A state says on which variant the cases of each variant are. A variant *violates* when it holds
 cases and falls short of k (over prefixes: when some prefix of it does). A move takes all cases
@@ -31,10 +32,6 @@ from cloakwork.base.progress import Pace
 from cloakwork.mechanisms.kanon.deadline import NO_LIMIT, Deadline
 from cloakwork.mechanisms.kanon.whole_variants import MoveCosts
 
-PAPER: Final = (
-    "Fahrenkrog-Petersen, van der Aa and Weidlich, Optimal event log sanitization for "
-    "privacy-preserving process mining, Data & Knowledge Engineering, 2023"
-)
 _VIOLATING: Final = 0
 _CONFORMING: Final = 1
 _NO_VARIANT: Final = -1

@@ -24,6 +24,7 @@ from cloakwork.base.frozen import frozen
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.base.naming import values_of
 from cloakwork.base.quantities import Frozen
+from cloakwork.guarantees.inserted import follows_season
 from cloakwork.log.eventlog import ACTIVITY, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.log.variants import variants_of
 from cloakwork.mechanisms.base import (
@@ -210,7 +211,7 @@ def _keys(log: EventLog, donors: str) -> pl.DataFrame:
         variants = variants_of(log)
         names = [
             # Text that no two variants share, of few bytes.
-            hashlib.blake2b(repr(variants.labels(variant)).encode(), digest_size=24).hexdigest()
+            hashlib.sha256(repr(variants.labels(variant)).encode()).hexdigest()
             for variant in range(len(variants))
         ]
         variant = pl.Series(names, dtype=pl.String).gather(variants.of_case[log.case_of])
@@ -410,29 +411,16 @@ def _kept_days(
         together[activity[is_other]] = False
         together[list(found)] = False
         times = np.sort(time[together[activity]])
-        if _follow_season(times):
+        if follows_season(times):
             found |= dict.fromkeys(np.flatnonzero(together).tolist(), times)
     for each in set(np.flatnonzero(is_daily).tolist()) - found.keys():
         rows = np.flatnonzero(activity == each)
         times = np.sort(time[rows])
-        if not _follow_season(times):
+        if not follows_season(times):
             quarters = np.bincount(time_of_day[rows] // _UNITS[1], events[rows])
             times = times[times % _DAY == np.argmax(quarters) * _UNITS[1]]
         found[each] = times
     return found
-
-
-def _follow_season(times: Ints) -> bool:
-    """Whether daily times (ascending) lie at two times of day, an hour apart, that change twice a
-    year at most: midnight of a zone with summer time, as UTC shows it.
-    """
-    if len(times) == 0:
-        return False
-    time_of_day = times % _DAY
-    apart = int(time_of_day.max() - time_of_day.min())
-    half_years = int(times[-1] - times[0]) // (182 * _DAY) + 1
-    changes = np.count_nonzero(np.diff(time_of_day))
-    return bool(apart in (_HOUR, _DAY - _HOUR) and changes <= half_years + 1)
 
 
 def _known_times(log: EventLog) -> tuple[Ints, Bools]:
