@@ -212,7 +212,9 @@ def _agree_with_season(rows: pl.DataFrame, kept: pl.DataFrame) -> Bools:
     found = rows.select(by, "time_of_day").with_row_index("row").sort("time")
     for strategy in ("backward", "forward"):
         nearest = kept.select(by, pl.col("time_of_day").alias(strategy)).sort("time")
-        found = found.join_asof(nearest, on="time", by="season", strategy=strategy)
+        found = found.join_asof(
+            nearest, on="time", by="season", strategy=strategy, check_sortedness=False
+        )
     # Before the first kept event, and behind the last, the other neighbour decides alone.
     agrees = (pl.col("backward", "forward") == pl.col("time_of_day")).fill_null(value=True)
     return found.sort("row").select(pl.all_horizontal(agrees)).to_series().to_numpy()

@@ -242,16 +242,18 @@ class _Wanted:
         groups: list[pl.DataFrame] = []
         asking: list[pl.DataFrame] = []
         known = 0
-        for columns in _LEVELS:
-            lenders = counts.group_by(columns).agg(pl.col("kept").sum()).filter(pl.col("kept") > 0)
-            found = waiting.join(lenders, on=columns)
-            waiting = waiting.join(lenders, on=columns, how="anti")
+        for level in range(len(_LEVELS)):
+            lenders = (
+                counts.group_by(_LEVELS[level]).agg(pl.col("kept").sum()).filter(pl.col("kept") > 0)
+            )
+            found = waiting.join(lenders, on=_LEVELS[level])
+            waiting = waiting.join(lenders, on=_LEVELS[level], how="anti")
             lent = pl.min_horizontal(pl.col("inserted").sum(), pl.col("kept").first())
-            group = found.group_by(columns).agg(lent.alias("lent")).sort(columns)
+            group = found.group_by(_LEVELS[level]).agg(lent.alias("lent")).sort(_LEVELS[level])
             group = group.with_row_index("group", known).cast({"group": pl.Int64})
             known += group.height
             groups.append(group)
-            asking.append(found.join(group, on=columns).select(*_KEY, "group", "lent"))
+            asking.append(found.join(group, on=_LEVELS[level]).select(*_KEY, "group", "lent"))
         return cls(tuple(groups), pl.concat(asking))
 
 
@@ -285,8 +287,7 @@ class _Lent:
         rows = rows.hstack(attributes)
         kept = rows.filter("lends")
         lenders = [
-            kept.join(groups, on=columns)
-            for columns, groups in zip(_LEVELS, self.wanted.groups, strict=True)
+            kept.join(groups, on=_LEVELS[level]) for level, groups in enumerate(self.wanted.groups)
         ]
         asking = rows.filter(~pl.col("lends")).join(self.wanted.asking, on=_KEY)
         found = pl.concat([table.drop(_KEY) for table in (asking, *lenders)], how="diagonal")
