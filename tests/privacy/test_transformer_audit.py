@@ -17,7 +17,7 @@ import pytest
 from cloakwork.accounting.events import cost
 from cloakwork.base.arrays import Floats, Ints
 from cloakwork.base.costs import Cost
-from cloakwork.evaluation.dp_audit import AuditResult, HalfLine, empirical_epsilon
+from cloakwork.evaluation.dp_audit import AuditResult, HalfLine
 from cloakwork.kernel import Factors, Kernel
 from cloakwork.kernel import gradients as steps
 from cloakwork.kernel.gradients import FactorMoves, Moves, clipped_factors
@@ -29,10 +29,11 @@ from cloakwork_extras.networks.steps import multiplier_for, steps_event
 from cloakwork_extras.networks.transformer import VariantTransformer
 from extras.networks.small_networks import needs_torch
 from kernel.small import kernel_of, measured
+from privacy.sources import seeded_audit
 
 pytestmark = needs_torch
 
-RUNS = 120
+RUNS = 80
 CLAIM = Cost(epsilon=1.0, delta=0.2)
 """At a delta at which too little noise of a Gaussian shows in few runs."""
 
@@ -131,7 +132,7 @@ def audit(given: TransformerParams, part: float = 1.0, runs: int = RUNS) -> Audi
     def midway(a: Floats, b: Floats) -> list[HalfLine]:
         return [HalfLine(float(np.median(a) + np.median(b)) / 2, upper=True)]
 
-    return empirical_epsilon(
+    return seeded_audit(
         statistic(with_case),
         statistic(without),
         runs=runs,
