@@ -6,6 +6,8 @@ import html
 import json
 from pathlib import Path
 
+import pytest
+
 from cloakwork.authoring.versions import text_digest
 from cloakwork.policy.document import read_document
 from cloakwork.publishing.keys import signing_key
@@ -84,6 +86,7 @@ def test_the_form_is_a_view_that_writes_into_the_text(visitor, folder):
     assert (folder / "k.yaml").read_text("utf-8") == text.replace("k: 10 ", "k: 7 ")
 
 
+@pytest.mark.usefixtures("few_turns", "few_looked_for")
 def test_a_number_is_measured_with_less_and_more_of_it(visitor, folder):
     """As it stands in the editor, unsaved; under differential privacy on a stand-in."""
     epsilon = _at("spec", "guarantees", 0, "epsilon")
