@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from conftest import ROOT, in_long_form
+from conftest import EXAMPLES, ROOT, in_long_form
 
 FOLDER = ROOT / "examples" / "notebooks"
 FROM_A_LOG = "from-a-log-to-a-release.ipynb"
@@ -25,16 +25,26 @@ def cells(name: str) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def ran(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    few_patients: Path,
+    few_looked_for: None,
 ) -> dict[str, Any]:
-    """The namespace of a notebook after all its cells, started in its folder as Jupyter does.
+    """The namespace of a notebook after all its cells, started in its folder as Jupyter does, on
+    few cases of the example log.
 
     No kernel is needed: the cells use no command of IPython.
     """
-    for name in ("policies", "tests", "examples/logs"):
+    logs = EXAMPLES if in_long_form(True) else few_patients.parent
+    for name, there in (
+        ("policies", ROOT / "policies"),
+        ("tests", ROOT / "tests"),
+        ("examples/logs", logs),
+    ):
         place = tmp_path / "checkout" / name
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.symlink_to(ROOT / name)
+        place.symlink_to(there)
     folder = tmp_path / "checkout" / "examples" / "notebooks"
     folder.mkdir()
     monkeypatch.chdir(folder)
