@@ -101,6 +101,17 @@ class PostgresServer:
         engine.dispose()
         return f"postgresql:///{name}?{self.where}"
 
+    def drop(self, url: str) -> None:
+        """Drop a database that ``database`` made: with hundreds of them a start takes a minute."""
+        from sqlalchemy import create_engine, make_url, text
+
+        engine = create_engine(
+            f"postgresql+psycopg:///postgres?{self.where}", isolation_level="AUTOCOMMIT"
+        )
+        with engine.connect() as connection:
+            connection.execute(text(f"DROP DATABASE {make_url(url).database} WITH (FORCE)"))
+        engine.dispose()
+
     @property
     def where(self) -> str:
         """The part of an address that names the server and the user."""
@@ -110,6 +121,10 @@ class PostgresServer:
 def kill_server(data: Path) -> None:
     """``kill -9`` of the server whose files lie in ``data``, from any process."""
     postmaster = int((data / "postmaster.pid").read_text().split()[0])
+    # Halted first: what it starts while its children are looked for would outlive it, and be in
+    # the way of the next one.
+    with suppress(ProcessLookupError):
+        os.kill(postmaster, signal.SIGSTOP)
     below = [int(path.parent.name) for path in Path("/proc").glob("[0-9]*/stat")
              if _parent(path) == postmaster]  # fmt: skip
     for process in (postmaster, *below):

@@ -127,8 +127,11 @@ def killed(
         said = Said(fork.end(), fork.out.read_text("utf-8"), fork.err.read_text("utf-8"))
         place = mark.read_text("utf-8") if mark.exists() else ""
         if place and not returns:
+            # The run may have ended, and its thread with it, before the server was dead.
+            server.kill()
             server.start()
         check(said, place, folder, plan, ledger, stepped=stepped.exists())
+        server.drop(ledger)
         return place, said
 
     return run
