@@ -40,7 +40,7 @@ def shown_on(name, words, runs):
 @pytest.mark.parametrize(
     ("name", "runs", "words", "more"),
     [
-        ("variants/threshold", 20, "one case more on a frequent variant", 160),
+        ("variants/threshold", 20, "one case more on a frequent variant", 400),
         ("timestamps/laplace", 10, "middle of three times", 10),
     ],
 )
