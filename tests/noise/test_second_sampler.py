@@ -24,7 +24,7 @@ def bits_of(word, first=0, last=WORD):
 
 
 of_the_second = pytest.mark.skipif(
-    not in_long_form(True), reason="no engine code runs, and the second stands still"
+    not in_long_form(True), reason="of the second sampler alone, no engine code runs: CLOAKWORK_RUNS=1"
 )
 
 
