@@ -8,15 +8,12 @@ from typing import Annotated, Any, ClassVar, Final, Literal, cast, get_args
 
 from pydantic import Field, JsonValue
 
-from cloakwork.base.facts import Facts
 from cloakwork.base.progress import say
-from cloakwork.guarantees import Guarantee, KAnonymity
-from cloakwork.mechanisms.base import Offer, Options, Refusal, Theorem
+from cloakwork.mechanisms.base import Theorem
 from cloakwork.mechanisms.kanon.blocks import compares_all_pairs
 from cloakwork.mechanisms.kanon.deadline import Deadline, OutOfTime
 from cloakwork.mechanisms.kanon.family import (
     K_ANONYMOUS,
-    UNITS_DO_NOT_PART,
     Anonymiser,
 )
 from cloakwork.mechanisms.kanon.optimal import Optimal, OptimalParams
@@ -88,21 +85,6 @@ class Auto(Anonymiser[AutoParams]):
     )
     Params = AutoParams
     delegates: ClassVar[tuple[str, ...]] = FAMILY
-
-    def offer(
-        self,
-        goal: Guarantee,
-        facts: Facts,
-        options: Options,
-    ) -> Offer[AutoParams] | Refusal:
-        """As the whole family does; cases may be split unless units are counted."""
-        asks_for_units = isinstance(goal, KAnonymity) and goal.count == "units"
-        # Where no attribute names the unit, each case is one.
-        if not asks_for_units or facts.unit.attribute is None:
-            return super().offer(goal, facts, options)
-        if options.get("split_cases"):
-            return UNITS_DO_NOT_PART
-        return super().offer(goal, facts, {**options, "split_cases": False})
 
     def describe_method(self, params: AutoParams) -> str:
         """Which may be used, and for how long."""

@@ -24,7 +24,8 @@ def bits_of(word, first=0, last=WORD):
 
 
 of_the_second = pytest.mark.skipif(
-    not in_long_form(True), reason="of the second sampler alone, no engine code runs: CLOAKWORK_RUNS=1"
+    not in_long_form(True),
+    reason="of the second sampler alone, no engine code runs: CLOAKWORK_RUNS=1",
 )
 
 

@@ -137,10 +137,6 @@ DISTANCE_OPTION: Final = {
     "distance": "what one edit is: levenshtein, or indel, where a replacement counts as two "
     "(levenshtein)"
 }
-UNITS_DO_NOT_PART: Final = Refusal(
-    "misconfigured",
-    "option split_cases: the cases of a variant can be split only where k counts cases",
-)
 
 
 class FamilyParams(Frozen):
@@ -219,6 +215,14 @@ class Anonymiser(Mechanism[P], Generic[P]):
         # Cases alike in all that is beside the control flow are alike in every beginning.
         scope = goal.scope if goal.over == (CONTROL_FLOW,) else "variants"
         unit = facts.unit.attribute if goal.count == "units" else None
+        if unit is not None and "split_cases" in self.Params.model_fields:
+            if options.get("split_cases"):
+                return Refusal(
+                    "misconfigured",
+                    "option split_cases: the cases of a variant can be split only where k counts "
+                    "cases",
+                )
+            options = {**options, "split_cases": False}
         try:
             params = self.Params.model_validate(
                 {**options, "k": goal.k, "scope": scope, "unit": unit}

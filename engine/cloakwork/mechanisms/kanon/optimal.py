@@ -7,10 +7,8 @@ import numpy as np
 from pydantic import Field, JsonValue
 
 from cloakwork.base.arrays import Ints
-from cloakwork.base.facts import Facts
 from cloakwork.base.progress import Pace
-from cloakwork.guarantees import Guarantee, KAnonymity
-from cloakwork.mechanisms.base import Offer, Options, Refusal, Theorem
+from cloakwork.mechanisms.base import Theorem
 from cloakwork.mechanisms.kanon.best_first import search_best_first
 from cloakwork.mechanisms.kanon.blocks import (
     compares_all_pairs,
@@ -21,7 +19,6 @@ from cloakwork.mechanisms.kanon.deadline import Deadline, OutOfTime
 from cloakwork.mechanisms.kanon.family import (
     DISTANCE_OPTION,
     K_ANONYMOUS,
-    UNITS_DO_NOT_PART,
     Anonymiser,
     FamilyParams,
 )
@@ -135,21 +132,6 @@ class Optimal(Anonymiser[OptimalParams]):
         "branch and bound",
     )
     Params = OptimalParams
-
-    def offer(
-        self,
-        goal: Guarantee,
-        facts: Facts,
-        options: Options,
-    ) -> Offer[OptimalParams] | Refusal:
-        """As the whole family does; the cases of a variant split only where k counts cases."""
-        asks_for_units = isinstance(goal, KAnonymity) and goal.count == "units"
-        # Where no attribute names the unit, each case is one.
-        if not asks_for_units or facts.unit.attribute is None:
-            return super().offer(goal, facts, options)
-        if options.get("split_cases"):
-            return UNITS_DO_NOT_PART
-        return super().offer(goal, facts, {**options, "split_cases": False})
 
     def describe_method(self, params: OptimalParams) -> str:
         """At the least cost that can be found in time."""
