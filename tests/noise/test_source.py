@@ -184,6 +184,19 @@ def test_a_seed_repeats_and_says_that_it_is_not_private():
     assert secret().stream() != secret().stream()
 
 
+def test_a_source_of_a_stream_gives_all_words_asked_for_and_none_twice():
+    """So that what is drawn for a later part is uniform, and the same whenever it is drawn."""
+    stream = secret().stream()
+    words, again = (noise.source_of(stream).words for _ in range(2))
+    drawn = [words(size) for size in range(9)]
+    assert [len(each) for each in drawn] == list(range(9))
+    drawn = np.concatenate(drawn)
+    assert len(np.unique(drawn)) == len(drawn)
+    assert np.array_equal(np.concatenate([again(size) for size in range(9)]), drawn)
+    other = noise.source_of(stream.part("another")).words(9)
+    assert not np.isin(other, drawn).any()
+
+
 def test_no_other_generator_stands_behind_the_source():
     """Neither numpy's nor Python's generator is used in the noise or its sampler."""
     for module in (noise, sampler):
