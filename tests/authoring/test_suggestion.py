@@ -252,6 +252,19 @@ def test_a_person_in_rows_is_told():
     assert found.persons_of_events == ("requester",) and not found.persons
 
 
+@pytest.mark.parametrize("name", ["*", "^k.*$"])
+def test_a_table_may_have_columns_named_like_patterns(tmp_path, name):
+    """One that stays the same in each case becomes an attribute of cases; another does not."""
+    rows = [(case, place) for case in range(40) for place in range(2)]
+    lines = [f"{case},a,2024-01-0{1 + place},{case % 3},{place}" for case, place in rows]
+    log = tmp_path / "log.csv"
+    log.write_text("\n".join([f"case,activity,time,kind,{name}", *lines]), "utf-8")
+    header = dict.fromkeys(("dataset", "owner", "purpose"))
+    found = SuggestionRequest(log=log, out=tmp_path / "p.yaml", header=header).suggestion(print)
+    assert "case:kind" in [each.name for each in found.proposals]
+    assert f"case:{name}" not in found.unnamed
+
+
 def requested(folder: Path, text: str) -> SuggestionRequest:
     """A request with the answers of a file."""
     path = folder / "answers.yaml"

@@ -37,7 +37,6 @@ from cloakwork.base.naming import (
     CASE_PREFIX,
     START,
     TIMESTAMP,
-    values_of,
 )
 from cloakwork.base.progress import Reporter
 from cloakwork.base.quantities import parse_duration
@@ -103,18 +102,17 @@ def read_unknown(
 def _same_in_cases(log: EventLog) -> list[str]:
     """The attributes of events that have one value in each case, and several in the log."""
     # A case's events stand together.
-    is_inside = np.diff(log.case_of, prepend=-1) == 0
+    is_inside = pl.Series(np.diff(log.case_of, prepend=-1) == 0)
     changes = log.events.select(pl.all().ne_missing(pl.all().shift()))
-    inside = changes.filter(is_inside).sum()
     return [
-        name
-        for name in changes.columns
+        changed.name
+        for changed in changes.iter_columns()
         if is_inside.any()
-        and name not in (ACTIVITY, TIMESTAMP)
-        and CASE_PREFIX + name not in log.cases.columns
+        and changed.name not in (ACTIVITY, TIMESTAMP)
+        and CASE_PREFIX + changed.name not in log.cases.columns
         # The first value of all changes from none.
-        and values_of(changes, name).sum() > 1
-        and not values_of(inside, name).item()
+        and changed.sum() > 1
+        and not (changed & is_inside).any()
     ]
 
 
