@@ -14,13 +14,16 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, settings
 
-from drawn_entropy import pytest_fixture_setup, pytest_runtest_protocol  # noqa: F401 - hooks
-
-# Each worker of the suite has one core: threads of torch that wait for one another would take more
-# time than they save, tenfold on a machine that is busy. To be said before any of it loads.
+# Each worker of the suite has one core: threads of numpy and torch that wait for one another take
+# more time than they save, tenfold on a machine that is busy. To be said before any of it loads.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# POT would load it for a distance of numbers, for which it needs none of it.
+# POT would load torch for a distance of numbers, for which it needs none of it.
 os.environ.setdefault("POT_BACKEND_DISABLE_PYTORCH", "1")
+
+from drawn_entropy import (  # noqa: F401 - hooks; it loads numpy
+    pytest_fixture_setup,
+    pytest_runtest_protocol,
+)
 
 if TYPE_CHECKING:
     from forked import Forks
