@@ -209,7 +209,10 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> "MadeReleases":
     """Releases of shipped policies, made once for all tests; to be looked at, not changed."""
     from made_releases import MadeReleases
 
-    return MadeReleases(tmp_path_factory.mktemp("releases"))
+    folder = tmp_path_factory.getbasetemp()
+    # That of a worker lies in one of them all.
+    shared = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+    return MadeReleases(shared / "releases")
 
 
 @pytest.fixture
