@@ -39,7 +39,6 @@ from cloakwork.base.arrays import Bools, Floats, Ints
 from cloakwork.base.frozen import frozen
 from cloakwork.base.progress import Pace
 from cloakwork.mechanisms.base import Theorem
-from cloakwork.mechanisms.kanon.best_first import search_best_first
 from cloakwork.mechanisms.kanon.blocks import search_in_blocks
 from cloakwork.mechanisms.kanon.deadline import (
     NO_LIMIT,
@@ -54,7 +53,7 @@ from cloakwork.mechanisms.kanon.whole_variants import (
     nearest_classes,
     repair_to_k_anonymous,
 )
-from cloakwork_extras.best_first import PAPER
+from cloakwork_extras.best_first import PAPER, search_best_first
 
 SCALE: Final = 1024
 MOST_MASS_UNITS: Final = 256

@@ -9,10 +9,9 @@ from cloakwork.base import progress
 from cloakwork.errors import MechanismError
 from cloakwork.mechanisms.aggregates import CASES
 from cloakwork.mechanisms.kanon import whole_variants
-from cloakwork.mechanisms.kanon.best_first import search_best_first
 from cloakwork.mechanisms.kanon.problem import problem_from_histogram
 from cloakwork.mechanisms.kanon.whole_variants import MoveCosts
-from cloakwork_extras.best_first import BestFirst, BestFirstParams
+from cloakwork_extras.best_first import BestFirst, BestFirstParams, search_best_first
 from conftest import in_long_form
 from mechanisms.kanon.problems import (
     check_solution,

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from cloakwork.errors import MechanismError
 from cloakwork.log.variants import EditDistances, Metric
-from cloakwork.mechanisms.kanon.best_first import search_best_first
 from cloakwork.mechanisms.kanon.problem import (
     Assignment,
     KAnonymityProblem,
@@ -26,6 +25,7 @@ from cloakwork.mechanisms.kanon.whole_variants import (
 )
 from cloakwork_extras import a_star
 from cloakwork_extras.a_star import SCALE, AStar, AStarParams, Relaxation
+from cloakwork_extras.best_first import search_best_first
 from conftest import runs
 from mechanisms.kanon.problems import check_solution, problem_of, solved
 from properties.oracle import least_cost

@@ -9,13 +9,12 @@ from pydantic import Field, JsonValue
 from cloakwork.base.arrays import Ints
 from cloakwork.base.progress import Pace
 from cloakwork.mechanisms.base import Theorem
-from cloakwork.mechanisms.kanon.best_first import search_best_first
 from cloakwork.mechanisms.kanon.blocks import (
     compares_all_pairs,
     search_in_blocks,
     solve_long_tail,
 )
-from cloakwork.mechanisms.kanon.deadline import Deadline, OutOfTime
+from cloakwork.mechanisms.kanon.deadline import Deadline
 from cloakwork.mechanisms.kanon.family import (
     DISTANCE_OPTION,
     K_ANONYMOUS,
@@ -59,7 +58,6 @@ _UNBOUNDED: Final = 1 << 62
 _SHARE_FOR_BOUND: Final = 0.15
 """Share of the whole time."""
 _SHARE_FOR_FIRST_ANSWER: Final = 0.2
-_SHARE_FOR_GREEDY: Final = 0.15
 _SHARE_FOR_HILL_CLIMBING: Final = 0.2
 _SHARE_FOR_SEARCH: Final = 0.5
 _SHARE_FOR_PROGRAM: Final = 0.5
@@ -176,11 +174,7 @@ class _OptimalSearch:
         self.best = search_in_blocks(problem, seconds, share).assignment
         self.cost = edit_cost(problem, self.best)
         self.move_costs = MoveCosts.of(problem, Optimal.name)
-        try:
-            greedy = search_best_first(self.move_costs, deadline.share(_SHARE_FOR_GREEDY))
-        except OutOfTime:
-            greedy = self.best.target
-        self._climb_from(greedy)
+        self._climb_from(self.best.target)
         self._report_progress()
 
     def run(self) -> Solution:
