@@ -123,6 +123,29 @@ def test_a_killed_creation_leaves_no_empty_ledger(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ledger.db"]
 
 
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [("update {} set dataset = 'two'", 4), ("delete from {}", 0)],
+    ids=["renamed", "removed"],
+)
+def test_fingerprints_that_were_changed_by_hand(
+    cloakwork: Cloakwork, tmp_path: Path, change: str, code: int
+) -> None:
+    """Of which dataset they are, the chain says; where one is missing, the release is told so."""
+    log, file = small_log(tmp_path, cases=300), tmp_path / "ledger.db"
+    policies = [small_policy(tmp_path, name) for name in ("one", "two")]
+    ledger = f"sqlite:///{file}"
+    first = ("apply", policies[0], log, "--out", tmp_path / "a", "--ledger", ledger, "--quiet")
+    assert cloakwork(*first).code == 0
+    with sqlite3.connect(file) as database:
+        database.execute(change.format("cloakwork_fingerprints"))
+    said = cloakwork("apply", policies[1], log, "--out", tmp_path / "b", "--ledger", ledger)
+    assert said.code == code
+    assert code or "fingerprints of the ledger are missing" in (
+        (tmp_path / "b" / "internal" / "report.json").read_text("utf-8") + said.err
+    )
+
+
 def test_the_same_cases_have_no_second_budget(
     cloakwork: Cloakwork, tmp_path: Path, ledger: str
 ) -> None:

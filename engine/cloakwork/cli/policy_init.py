@@ -386,7 +386,7 @@ def _show(found: "Suggestion", log: Path, out: Path) -> None:
             for first, *others in alike.values()
         ]
         print_block("      ", ", ".join(shown), indent=6)
-    if not found.proposals:
+    if not (found.proposals or found.unnamed):
         click.echo("  the log has no attributes but case, activity and time")
     for note in found.notes:
         print_block("note: ", note, indent=2)

@@ -302,13 +302,18 @@ class Ledger:
 
     def _require_own_cases(self, request: ReservationRequest, writing: WriteTransaction) -> bool:
         """Raise SameCases where the case ids were released as another dataset, unless either is
-        declared to be distinct from the other; whether they could be compared.
+        declared to be distinct from the other; whether they could be compared with all releases.
         """
         known = fingerprints_in(writing.connection)
         if request.sample is None or known is None:
             return False
         own = request.dataset
         entries = writing.entries
+        # Fingerprints lie outside the chain: it says which there must be, and of what dataset.
+        dataset_of = {entry.release: entry.dataset for entry in entries if entry.kind == "reserve"}
+        known = [
+            (release, dataset_of.get(release, name), sample) for release, name, sample in known
+        ]
         apart = {folded(each) for each in declaration_of(entries, own, self.url).distinct_from}
         for found in resemblances(request.sample, own, known):
             others = declaration_of(entries, found.dataset, self.url).distinct_from
@@ -318,7 +323,7 @@ class Ledger:
                 entry.kind == "dataset-declared" and entry.is_of(own) for entry in entries
             )
             raise SameCases(own, found.dataset, str(found), is_declared=is_declared)
-        return True
+        return dataset_of.keys() <= {release for release, _, _ in known}
 
     def lock(self, release: str) -> None:
         """Show that this process works on ``release``."""

@@ -404,7 +404,7 @@ class Signature(Frozen):
     """
 
     keyid: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-    sig: Base64
+    sig: Annotated[Base64, Field(max_length=88)]  # 64 bytes
 
 
 class Envelope(Frozen):

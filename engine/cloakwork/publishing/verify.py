@@ -252,7 +252,9 @@ def check_signature(envelope: Envelope, key: "Ed25519PublicKey | None") -> Check
         return Check(False, f"signature: made by key {named}, not by the given key {keyid}")
     if not is_signed_by(envelope, key, keyid):
         return Check(False, f"signature: does not fit the statement (key {keyid})")
-    return Check(True, f"signature: made over this statement by key {keyid}")
+    others = len(keyids) - 1
+    beside = f"; {others:,} more beside it, of which nothing is known" if others else ""
+    return Check(True, f"signature: made over this statement by key {keyid}{beside}")
 
 
 def read_statement(envelope: Envelope, schema: Schema | None = None) -> Statement:

@@ -251,8 +251,8 @@ class EntryDetails:
 
 
 NOT_COMPARED: Final = (
-    "whether its cases were released as another dataset is not known: the right to read the "
-    "ledger's fingerprints is missing"
+    "whether its cases were released as another dataset is not known: fingerprints of the ledger "
+    "are missing, or the right to read them"
 )
 
 NO_DETAILS: Final = EntryDetails()
