@@ -50,7 +50,7 @@ def test_no_file_is_named_for_a_format_that_it_is_not_in(cloakwork, tmp_path: Pa
     said = cloakwork("convert", LOG, tmp_path / name)
     assert (said.code, said.out) == (2, "")
     first, *rest = said.err.splitlines()
-    assert "none of .csv.gz, .xes.gz and .parquet" in first and len(rest) == 1
+    assert "none of .csv.gz, .xes.gz, .json and .parquet" in first and len(rest) == 1
     assert not list(tmp_path.iterdir())
 
 

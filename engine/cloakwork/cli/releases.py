@@ -241,16 +241,28 @@ def report(
 @click.option(
     "--format",
     "output",
-    type=click.Choice(["parquet", "xes.gz", "csv.gz"]),
+    type=click.Choice(["parquet", "xes.gz", "csv.gz", "ocel-json"]),
     help="What to write; by default what OUT ends in, and parquet for a name without an ending.",
+)
+@click.option(
+    "--object-type",
+    metavar="NAME",
+    help="Which objects of an object-centric log are its cases; in OCEL, what cases are called "
+    "(case).",
 )
 @column_option
 @quiet_option
 @json_option
 def convert(
-    log: Path, out: Path, output: str | None, columns: tuple[str, ...], quiet: bool, as_json: bool
+    log: Path,
+    out: Path,
+    output: str | None,
+    object_type: str | None,
+    columns: tuple[str, ...],
+    quiet: bool,
+    as_json: bool,
 ) -> None:
-    """Write LOG, in whatever format it is, as Parquet, XES or CSV, in little memory.
+    """Write LOG, in whatever format it is, as Parquet, XES, CSV or OCEL 2.0, in little memory.
 
     OUT is a file, or, of more than a million events, a folder of several. Nothing is anonymized:
     made of a raw log, keep it inside; made of a release, it has no stamp to be verified.
@@ -260,15 +272,22 @@ def convert(
     require_there(log)
     if output is None:
         output = next((end for end in ("xes.gz", "csv.gz") if out.name.endswith(end)), "parquet")
+        if out.suffix in (".json", ".jsonocel"):
+            output = "ocel-json"
         if output == "parquet" and out.suffix not in ("", ".parquet"):
             raise click.BadParameter(
-                f"'{out}' ends in none of .csv.gz, .xes.gz and .parquet; --format says what else "
-                "to write there",
+                f"'{out}' ends in none of .csv.gz, .xes.gz, .json and .parquet; --format says what "
+                "else to write there",
                 param_hint="OUT",
             )
     with progress_of(quiet=quiet or as_json) as reporter:
         found = convert_log(
-            log, out, output, columns=column_mapping(columns, log), reporter=reporter
+            log,
+            out,
+            output,
+            columns=column_mapping(columns, log),
+            object_type=object_type,
+            reporter=reporter,
         )
     if as_json:
         print_json({"out": str(out), "format": output, **asdict(found)})

@@ -21,9 +21,11 @@ from cloakwork.engines.base import EVENTS_OF_A_PART, part_bounds
 from cloakwork.engines.batched import LocalEngine
 from cloakwork.log.eventlog import EventLog, LogHandle, joined_batches
 from cloakwork.log.formats import Attribute, write_log
+from cloakwork.log.formats.ocel_write import write_ocel
 from cloakwork.log.formats.options import InputOptions
 from cloakwork.log.formats.reading import open_rows
 from cloakwork.log.formats.row_source import ReadRequest
+from cloakwork.log.formats.source import format_of
 from cloakwork.publishing.examine import verify, verify_written
 from cloakwork.publishing.folder import (
     INTERNAL_FOLDER,
@@ -408,28 +410,35 @@ def convert(
     output: str,
     *,
     columns: Mapping[str, str] | None = None,
+    object_type: str | None = None,
     part_events: int = EVENTS_OF_A_PART,
     reporter: Reporter = silent,
 ) -> Converted:
     """Write the log at ``path`` as the new ``out``, in the format ``output`` and in bounded memory:
-    a file, or a folder of several of about ``part_events`` events each. Cases are whole, and their
-    events ordered by time; nothing is protected.
+    a file, or, but of OCEL, a folder of several of about ``part_events`` events each. Cases are
+    whole, and their events ordered by time; nothing is protected. ``object_type``: the objects of
+    an object-centric log that are its cases, or that its cases become.
 
     Raises LogError, and OutputError where ``out`` exists or cannot be written; then there is none.
     """
     if out.exists() or out.is_symlink():
         raise OutputError(f"{out}: exists already, and nothing is overwritten; name a new one")
     reporter(f"reading {path}")
-    rows = open_rows(path, request=ReadRequest(columns=columns))
+    has_objects = format_of(path).startswith("ocel")
+    options = InputOptions(object_type=object_type) if has_objects else None
+    rows = open_rows(path, request=ReadRequest(options=options, columns=columns))
     try:
         with heard_by(reporter), draft_folder(out.parent, DRAFT) as draft:
             opened = LocalEngine().open(rows, lambda log: log, None, SourceFigures())
             folder = draft / "parts"
             folder.mkdir()
-            for number, part in enumerate(_in_parts(opened.log, part_events), start=1):
-                reporter(f"writing part {number:,}")
-                name = part_name(output, number).rpartition("/")[2]
-                write_log(part, folder / name, FAMILY[output])
+            if output == "ocel-json":
+                write_ocel(opened.log, folder / out.name, object_type or "case")
+            else:
+                for number, part in enumerate(_in_parts(opened.log, part_events), start=1):
+                    reporter(f"writing part {number:,}")
+                    name = part_name(output, number).rpartition("/")[2]
+                    write_log(part, folder / name, FAMILY[output])
             files = list(folder.iterdir())
             if len(files) == 1:
                 # A link replaces no file that came up meanwhile; neither does a folder's new name.
