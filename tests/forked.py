@@ -15,14 +15,15 @@ import failing
 from conftest import ROOT, Said
 
 SERVER = """
-import faulthandler, json, os, sys
+import faulthandler, gc, json, os, sys
 os.environ.setdefault("POT_BACKEND_DISABLE_PYTORCH", "1")
-import jinja2, ot  # as the internal report does, late
+import jinja2, jsonschema, ot  # as reports and statements do, late
 import polars, pydantic, sqlalchemy.dialects.sqlite, sqlalchemy.dialects.postgresql.psycopg
 import cryptography.hazmat.primitives.asymmetric.ed25519
 import cryptography.hazmat.primitives.serialization
 import cloakwork.api, cloakwork.cli.plan, cloakwork.publishing.publish, cloakwork.report.html
 import cloakwork.ledger.ledger, cloakwork.mechanisms.registry, cloakwork.accounting.events
+import cloakwork.evaluation.attacked, cloakwork.report.outcome, polars._utils.parquet
 from cloakwork.cli import main
 from cloakwork.report.html import _environment
 
@@ -31,6 +32,7 @@ for page in _environment().list_templates(extensions=["html"]):
 answers = os.fdopen(os.dup(1), "w", buffering=1)
 os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 main(sys.argv[1:])  # a plan: loads what planning loads, and starts no thread
+gc.freeze()  # no child looks through what was loaded, nor copies its pages
 for line in sys.stdin:
     asked = json.loads(line)
     if "end" in asked:

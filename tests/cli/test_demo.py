@@ -7,6 +7,7 @@ import pytest
 from cloakwork.policy.load import shipped
 
 
+@pytest.mark.usefixtures("few_turns", "few_looked_for")
 def test_the_example_log_becomes_a_verified_release(
     cloakwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

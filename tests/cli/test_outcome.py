@@ -170,7 +170,7 @@ def test_an_attribute_that_the_log_lacks_is_named(applied, tmp_path):
     assert "exposed: Kode" not in said.out
 
 
-@pytest.mark.usefixtures("few_looked_for")
+@pytest.mark.usefixtures("few_turns", "few_looked_for")
 def test_an_attribute_that_noise_hides_is_not_said_to_be_missing_from_the_log(
     cloakwork, tmp_path, ledger, few_patients, monkeypatch
 ):

@@ -337,7 +337,7 @@ def test_what_is_asked_is_left_out_until_it_is_answered(cloakwork, tmp_path):
     assert wrong.code == 3 and wrong.err.count("\n") == 1
 
 
-@pytest.mark.usefixtures("few_looked_for")
+@pytest.mark.usefixtures("few_turns", "few_looked_for")
 def test_forms_are_tried_beside_each_other(cloakwork, tmp_path):
     """What each keeps and who is found in it; nothing is charged, and a form that the budget cannot
     pay is not proposed.
