@@ -104,7 +104,7 @@ def test_a_plan_that_claims_more_than_it_gives_fails_though_signed(
 
 def test_plans_of_junk_fail_without_a_traceback(made: Path, key: SigningKey) -> None:
     original = (made / "plan.json").read_text()
-    rng = random.Random(1)
+    rng = random.Random(3)  # all kinds of refusals
     for _ in range(runs(100)):
         plan = json.loads(original)
         container, place = rng.choice(list(places(plan)))
