@@ -17,6 +17,9 @@ from hypothesis import HealthCheck, settings
 # Each worker of the suite has one core: threads of numpy and torch that wait for one another take
 # more time than they save, tenfold on a machine that is busy. To be said before any of it loads.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+if "CLOAKWORK_RUNS" not in os.environ:
+    # Without ``maintain_order`` its rows come in no order with one thread, too.
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
 # POT would load torch for a distance of numbers, for which it needs none of it.
 os.environ.setdefault("POT_BACKEND_DISABLE_PYTORCH", "1")
 
