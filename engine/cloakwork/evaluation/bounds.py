@@ -71,14 +71,15 @@ def wilson(
 
 def excess(attack: Sequence[float], control: Sequence[float]) -> Share:
     """What an attack finds beyond its control: (attack - control) / (1 - control), bounds by
-    propagated errors (Giomi et al. 2023, section 3).
+    propagated errors (Giomi et al. 2023, section 3). Of an attack that finds less than its control
+    they are those of one that finds as much: no few targets show that nobody is found.
     """
     rate, error = wilson(float(np.mean(attack)), len(attack))
     base, base_error = wilson(float(np.mean(control)), len(control))
-    value = (rate - base) / (1 - base)
+    value = max(0.0, (rate - base) / (1 - base))
     # Each rate's error times the derivative of the value by that rate (delta method).
     apart = math.hypot(error / (1 - base), base_error * (rate - 1) / (1 - base) ** 2)
-    return _bounded(max(0.0, value), value, apart)
+    return _bounded(value, value, apart)
 
 
 def _bounded(share: float, middle: float, half: float) -> Share:
