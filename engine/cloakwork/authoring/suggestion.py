@@ -10,6 +10,7 @@ What its author has to check first is which columns of a file were taken as case
 import re
 import shlex
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -72,13 +73,13 @@ def read_unknown(
     or which part of the file is meant.
     """
     # What the author says goes before what the file seems to be.
-    detected = examine_input(path, _as_said(path, options or InputOptions(), columns, said))
+    detected = examine_input(path, as_said(path, options or InputOptions(), columns, said))
     _refuse_open(path, detected)
     looked = detected.options
     if detected.time_formats:
         # For looking at the attributes either will do; the author says which it is.
         looked = looked.model_copy(update={"time_format": detected.time_formats[0]})
-    try:
+    with told_by_options():
         log = read_log(path, options=looked, sampled=True)
         if (looked.format or format_of(path)) not in TABLES or not (names := _same_in_cases(log)):
             return log, detected
@@ -87,12 +88,18 @@ def read_unknown(
         looked = looked.model_copy(update={"columns": columns})
         log = read_log(path, options=looked, sampled=True)
         return log, replace(detected, options=options)
+
+
+@contextmanager
+def told_by_options() -> Iterator[None]:
+    """A log that is read without a policy: the remedies of its faults are options of a command."""
+    try:
+        yield
     except LogError as error:
         problem = error.problem
         hint = error.problem.hint
         if hint is None or "spec.input" not in hint:
             raise
-        # Who reads it has no policy yet: the remedy is an option of the command.
         hint = re.sub(r" ?under spec\.input( in the policy)?", " as --input NAME=VALUE", hint)
         hint = hint.replace("spec.input.columns, or --column", "--column")
         hint = hint.replace("spec.input.", "--input ")
@@ -124,12 +131,13 @@ OPTIONS: Final = {
 """What an author may say of reading beside the columns, and what it means."""
 
 
-def _as_said(
+def as_said(
     path: Path,
     options: InputOptions,
     columns: Mapping[str, str] | None,
     said: Mapping[str, str] | None,
 ) -> InputOptions:
+    """``options``, and what the author says beside them; LogError for what is none of reading."""
     try:
         own = mapped_columns(columns or {})
         kept = options.model_dump(exclude={"columns"})

@@ -51,6 +51,13 @@ column_option = click.option(
     help="Which column of a table holds what: case=PatientNo, activity=Step, timestamp=At, or "
     "case:NAME=COLUMN for an attribute of cases; row=COLUMN: what numbers the rows.",
 )
+input_option = click.option(
+    "--input",
+    "input_",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="How the log is read, as under spec.input, e.g. object_type=order or sheet=2024.",
+)
 window_option = click.option(
     "--window",
     metavar="WINDOW",
@@ -75,6 +82,20 @@ mining_option = partial(
     metavar="SECONDS",
 )
 """For how many seconds a process model may be mined; called with its ``help``."""
+
+
+def said_of_input(pairs: tuple[str, ...]) -> dict[str, str]:
+    """``NAME=VALUE`` pairs; columns have an option of their own."""
+    from cloakwork.authoring.suggestion import OPTIONS
+
+    said: dict[str, str] = {}
+    for pair in pairs:
+        name, sign, value = pair.partition("=")
+        if not sign or name not in OPTIONS:
+            fault = f"'{pair}' is not NAME=VALUE; the names are {', '.join(OPTIONS)}"
+            raise click.BadParameter(fault, param_hint="--input")
+        said[name] = value
+    return said
 
 
 def column_mapping(pairs: tuple[str, ...], log: Path) -> dict[str, str]:

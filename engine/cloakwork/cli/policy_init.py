@@ -17,6 +17,7 @@ from cloakwork.cli.options import (
     PATH,
     column_mapping,
     column_option,
+    input_option,
     json_option,
     ledger_option,
     open_ledger,
@@ -26,6 +27,7 @@ from cloakwork.cli.options import (
     print_questions,
     progress_of,
     quiet_option,
+    said_of_input,
     write_new,
 )
 from cloakwork.log.formats.source import require_there
@@ -175,13 +177,7 @@ def _print_paragraph(text: str) -> None:
 @click.option("--answers", type=PATH, help="YAML: the answers, in place of questions.")
 @click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
 @column_option
-@click.option(
-    "--input",
-    "input_",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="How the log is read, as under spec.input, e.g. object_type=order or sheet=2024.",
-)
+@input_option
 @click.option(
     "--unit",
     metavar="ATTRIBUTE",
@@ -241,7 +237,7 @@ def suggest(
         goal=goal,
         times=times,
         columns=column_mapping(columns, log),
-        said=_said_of_input(input_),
+        said=said_of_input(input_),
         unit=unit,
     )
     asks = sys.stdin.isatty() and not (yes or as_json or answers)
@@ -280,20 +276,6 @@ def suggest(
         print_json(_as_document(found, out) | {"forms": [each.model_dump() for each in forms]})
     else:
         _show(found, log, out)
-
-
-def _said_of_input(pairs: tuple[str, ...]) -> dict[str, str]:
-    """``NAME=VALUE`` pairs; columns have an option of their own."""
-    from cloakwork.authoring.suggestion import OPTIONS
-
-    said: dict[str, str] = {}
-    for pair in pairs:
-        name, sign, value = pair.partition("=")
-        if not sign or name not in OPTIONS:
-            fault = f"'{pair}' is not NAME=VALUE; the names are {', '.join(OPTIONS)}"
-            raise click.BadParameter(fault, param_hint="--input")
-        said[name] = value
-    return said
 
 
 def _answered_in_terminal(request: "SuggestionRequest") -> "SuggestionRequest":

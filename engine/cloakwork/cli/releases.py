@@ -15,6 +15,7 @@ from cloakwork.cli.options import (
     PATH,
     column_mapping,
     column_option,
+    input_option,
     is_terminal,
     json_option,
     ledger_option,
@@ -22,6 +23,7 @@ from cloakwork.cli.options import (
     print_lines,
     progress_of,
     quiet_option,
+    said_of_input,
 )
 from cloakwork.log.formats.source import require_there
 
@@ -244,21 +246,16 @@ def report(
     type=click.Choice(["parquet", "xes.gz", "csv.gz", "ocel-json"]),
     help="What to write; by default what OUT ends in, and parquet for a name without an ending.",
 )
-@click.option(
-    "--object-type",
-    metavar="NAME",
-    help="Which objects of an object-centric log are its cases; in OCEL, what cases are called "
-    "(case).",
-)
 @column_option
+@input_option
 @quiet_option
 @json_option
 def convert(
     log: Path,
     out: Path,
     output: str | None,
-    object_type: str | None,
     columns: tuple[str, ...],
+    input_: tuple[str, ...],
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -267,6 +264,8 @@ def convert(
     OUT is a file, or, of more than a million events, a folder of several. Nothing is anonymized:
     made of a raw log, keep it inside; made of a release, it has no stamp to be verified.
     """
+    from cloakwork.authoring.suggestion import as_said, told_by_options
+    from cloakwork.log.formats.options import InputOptions
     from cloakwork.publishing.publish import convert as convert_log
 
     require_there(log)
@@ -276,19 +275,14 @@ def convert(
             output = "ocel-json"
         if output == "parquet" and out.suffix not in ("", ".parquet"):
             raise click.BadParameter(
-                f"'{out}' ends in none of .csv.gz, .xes.gz, .json and .parquet; --format says what "
-                "else to write there",
+                f"'{out}' ends in none of .csv.gz, .xes.gz, .json and .parquet; name "
+                "it so, or say --format",
                 param_hint="OUT",
             )
-    with progress_of(quiet=quiet or as_json) as reporter:
-        found = convert_log(
-            log,
-            out,
-            output,
-            columns=column_mapping(columns, log),
-            object_type=object_type,
-            reporter=reporter,
-        )
+    mapping = column_mapping(columns, log)
+    options = as_said(log, InputOptions(), mapping, said_of_input(input_))
+    with progress_of(quiet=quiet or as_json) as reporter, told_by_options():
+        found = convert_log(log, out, output, options, reporter=reporter)
     if as_json:
         print_json({"out": str(out), "format": output, **asdict(found)})
         return

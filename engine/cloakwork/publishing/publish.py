@@ -408,32 +408,33 @@ def convert(
     path: Path,
     out: Path,
     output: str,
+    options: InputOptions | None = None,
     *,
-    columns: Mapping[str, str] | None = None,
-    object_type: str | None = None,
     part_events: int = EVENTS_OF_A_PART,
     reporter: Reporter = silent,
 ) -> Converted:
     """Write the log at ``path`` as the new ``out``, in the format ``output`` and in bounded memory:
     a file, or, but of OCEL, a folder of several of about ``part_events`` events each. Cases are
-    whole, and their events ordered by time; nothing is protected. ``object_type``: the objects of
-    an object-centric log that are its cases, or that its cases become.
+    whole, and their events ordered by time; nothing is protected. ``options``: how it is read; the
+    ``object_type`` is of the objects that are its cases, or that its cases become.
 
     Raises LogError, and OutputError where ``out`` exists or cannot be written; then there is none.
     """
     if out.exists() or out.is_symlink():
         raise OutputError(f"{out}: exists already, and nothing is overwritten; name a new one")
     reporter(f"reading {path}")
-    has_objects = format_of(path).startswith("ocel")
-    options = InputOptions(object_type=object_type) if has_objects else None
-    rows = open_rows(path, request=ReadRequest(options=options, columns=columns))
+    options = options or InputOptions()
+    object_type = options.object_type or "case"
+    if not format_of(path).startswith("ocel"):
+        options = options.model_copy(update={"object_type": None})
+    rows = open_rows(path, request=ReadRequest(options=options))
     try:
         with heard_by(reporter), draft_folder(out.parent, DRAFT) as draft:
             opened = LocalEngine().open(rows, lambda log: log, None, SourceFigures())
             folder = draft / "parts"
             folder.mkdir()
             if output == "ocel-json":
-                write_ocel(opened.log, folder / out.name, object_type or "case")
+                write_ocel(opened.log, folder / out.name, object_type)
             else:
                 for number, part in enumerate(_in_parts(opened.log, part_events), start=1):
                     reporter(f"writing part {number:,}")

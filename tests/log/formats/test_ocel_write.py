@@ -18,6 +18,7 @@ from cloakwork.log.formats.ocel_write import write_ocel
 from cloakwork.publishing.publish import convert
 from conftest import EXAMPLES
 
+VISIT = InputOptions(object_type="visit")
 START = datetime(2024, 3, 30, 22, 0, tzinfo=UTC)
 TEXT: dict[str, Any] = {"type": "string"}
 TIME = {"type": "string", "format": "date-time"}
@@ -102,7 +103,7 @@ def test_batches_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     log = EXAMPLES / "hospital.xes.gz"
     write_ocel(read_log(log), tmp_path / "whole.json", "visit")
     monkeypatch.setattr(partition, "EVENTS_A_PART", 500)
-    convert(log, tmp_path / "parts.json", "ocel-json", object_type="visit")
+    convert(log, tmp_path / "parts.json", "ocel-json", VISIT)
     whole, parts = (
         json.loads((tmp_path / f"{name}.json").read_text("utf-8")) for name in ("whole", "parts")
     )
@@ -115,7 +116,7 @@ def test_batches_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert told(whole) == told(parts)
     assert len({each["id"] for each in parts["events"]}) == len(parts["events"]) == 7_472
     back = tmp_path / "back.parquet"
-    convert(tmp_path / "parts.json", back, "parquet", object_type="visit")
+    convert(tmp_path / "parts.json", back, "parquet", VISIT)
     assert read_log(back).event_count == 7_472
 
 

@@ -524,10 +524,7 @@ def chosen_type(
         return asked
     if asked is None:
         said = f"this is an object-centric log; its object types are {listed}"
-        hint = (
-            "say which one becomes the case: object_type under spec.input in the policy, or "
-            "convert it with --object-type"
-        )
+        hint = "say which one becomes the case: object_type under spec.input in the policy"
     else:
         said = f"the log has no object type '{shown(asked)}'; its object types are {listed}"
         hint = "correct spec.input.object_type"
