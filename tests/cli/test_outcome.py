@@ -92,6 +92,13 @@ def test_durations_that_were_lost_are_said_in_words(off, is_told):
     assert ("how long cases take is hardly kept" in said) == is_told
 
 
+@pytest.mark.parametrize(("months", "is_told"), [(None, False), (0.4, False), (0.7, True)])
+def test_events_in_other_years_are_said_in_words(months, is_told):
+    """Where no window was declared, and few cases could not show one."""
+    utility = KEPT.model_copy(update={"whole_log": WholeLogUtility(months=months)})
+    assert ("assume.window says in which years" in said(utility)) == is_told
+
+
 @pytest.mark.parametrize(("powers", "is_told"), [(0.5, False), (0.9, True)])
 def test_noise_that_drowned_the_waits_is_said_in_words(powers, is_told):
     """Where single times were moved; ``powers``: of ten, by which waits are off."""

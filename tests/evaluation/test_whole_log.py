@@ -126,6 +126,15 @@ def test_weekdays_in_the_zone_of_the_log():
     assert (found.weekdays, found.hours_of_week) == (1, None)
 
 
+def test_months_by_hand():
+    """A quarter of the events lie in another stretch of 30 days; before 1970, too."""
+    log = log_of(["ab", "ab"], [[BEGIN, BEGIN], [BEGIN, BEGIN]])
+    early = BEGIN - timedelta(days=30 * 500)
+    other = log_of(["ab", "ab"], [[BEGIN, BEGIN], [early, BEGIN]])
+    assert compare_whole_logs(log, other).months == 0.25
+    assert compare_whole_logs(other, other).months == 0
+
+
 def test_attributes_per_activity_by_hand():
     """Missing is a value; an activity that the release lacks differs wholly; one of the release's
     own does not count. Activities weigh by their values in the source, or by their events.
@@ -213,7 +222,8 @@ def test_empty_logs():
     )
     empty = EventLog.empty()
     found = compare_whole_logs(source, empty, attributes=["what", "case:one"])
-    assert (found.case_durations, found.waiting_times, found.hours_of_week) == (None, None, 1)
+    assert (found.case_durations, found.waiting_times) == (None, None)
+    assert (found.hours_of_week, found.months) == (1, 1)
     assert (found.attributes_per_activity, found.case_attributes) == (1, 1)
     assert found.two_way_tables == 1
     nothing = compare_whole_logs(empty, empty)

@@ -156,3 +156,19 @@ def test_what_does_not_count_or_cannot_be_read_is_said() -> None:
     with pytest.raises(LogError, match="a Broken that cannot be read by Arrow's stream") as caught:
         cloakwork.read_log(Broken())
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("written", ["03/04/2025", "03.04.2025 10:00", "soon"])
+def test_a_text_that_leaves_the_day_open_is_no_time(written):
+    """A table in memory says as little as a file which number is the day."""
+    table = {"case:concept:name": ["1"], "concept:name": ["a"], "time:timestamp": [written]}
+    with pytest.raises(LogError, match="holds texts that are no times"):
+        cloakwork.read_log(pl.DataFrame(table))
+
+
+def test_options_may_be_a_mapping(tmp_path):
+    """As under spec.input."""
+    path = tmp_path / "log.csv"
+    path.write_bytes("case;activity;timestamp\n1;Pr\u00fcfung;2024-01-01\n".encode("cp1252"))
+    log = cloakwork.read_log(path, options={"encoding": "cp1252", "delimiter": ";"})
+    assert log.events["concept:name"].to_list() == ["Pr\u00fcfung"]

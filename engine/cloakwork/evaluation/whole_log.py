@@ -38,6 +38,7 @@ MOST_SHOWN: Final = 15
 """Activities with an attribute, and pairs of attributes, that are shown."""
 
 _SECOND, _HOUR, _DAY = 1_000_000, 3_600_000_000, 86_400_000_000  # microseconds
+_MONTH: Final = 30 * _DAY
 _MONDAY: Final = 3
 """1 January 1970 was a Thursday: three days after Monday, which is day 0."""
 
@@ -96,6 +97,9 @@ class WholeLogUtility(Frozen):
     )
     weekdays: float | None = figure(
         "Weekdays", "Share of the events that lie on another day of the week. 0 is best."
+    )
+    months: float | None = figure(
+        "Months", "Share of the events that lie in another stretch of 30 days. 0 is best."
     )
     attributes_per_activity: float | None = figure(
         "Attributes of events, per activity",
@@ -250,6 +254,7 @@ def _figures_of_times(
         # The mean over the pairs that both logs have, weighted by the source's counts.
         "waiting_times": weighted_mean(apart, np.bincount(before, minlength=len(found))),
         profile: profile_distance(*slots),
+        "months": profile_distance(source.stamps // _MONTH, release.stamps // _MONTH),
     }
 
 
@@ -306,12 +311,16 @@ def _one_group(values: Ints | Floats) -> Ints:
 
 
 def profile_distance(source: Ints, release: Ints) -> float | None:
-    """Total variation of the hours of the week of all times, or of the weekdays; None where the
-    source has no time, 1 where the release has none.
+    """Total variation of codes of all times, such as their hours of the week; None where the source
+    has no time, 1 where the release has none.
     """
     if not len(source):
         return None
-    apart = total_variation((_one_group(source), source), (_one_group(release), release), 1, 168)
+    found, codes = np.unique(np.concatenate([source, release]), return_inverse=True)
+    before, after = np.split(codes, [len(source)])
+    apart = total_variation(
+        (_one_group(source), before), (_one_group(release), after), 1, len(found)
+    )
     return float(apart[0])
 
 

@@ -25,6 +25,7 @@ from cloakwork.base.naming import (
     named,
     values_of,
 )
+from cloakwork.log.times import parse_times
 
 
 @frozen
@@ -191,14 +192,15 @@ def first_of_each_case(values: pl.Series, case_of: Ints) -> pl.Series:
 
 def _as_utc(times: pl.Series) -> pl.Series:
     if times.dtype == pl.String:
-        try:
-            times = times.str.to_datetime(time_zone="UTC", time_unit="us")
-        except pl.exceptions.PolarsError:
+        # As in files: of 03/04/2025 nobody says which is the day.
+        read = parse_times(times).values
+        if read.null_count() > times.null_count():
             raise LogError(
                 "table",
                 f"'{TIMESTAMP}' holds texts that are no times",
-                hint="write 2024-05-31T13:45:00+02:00",
-            ) from None
+                hint="write 2024-05-31T13:45:00+02:00, or give a column of times",
+            )
+        times = read
     elif isinstance(times.dtype, pl.Datetime) and times.dtype.time_zone is None:
         times = times.dt.replace_time_zone("UTC")
     return times.cast(TIME_TYPE)

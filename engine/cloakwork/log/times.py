@@ -9,8 +9,7 @@ from typing import Final, Literal
 import polars as pl
 
 from cloakwork.base.frozen import frozen
-from cloakwork.base.naming import named
-from cloakwork.log.eventlog import TIME_TYPE
+from cloakwork.base.naming import TIME_TYPE, named
 
 TIME_HINT: Final = "write timestamps as 2024-05-31T13:45:00+02:00"
 _ISO: Final = "%Y-%m-%dT%H:%M:%S%.f%:z"

@@ -201,15 +201,13 @@ def _with_spread(figure: FigureSpread | None) -> tuple[str, str]:
     return middle, "" if low == high else f"{low}–{high}"
 
 
-_FIGURE_NAME: Final = 54
-"""Columns of the name of a figure."""
-
-
 def utility_lines(found: "Utility", width: int) -> Iterator[str]:
     """Each figure by its plain name, below what they must not be used for."""
     yield f"{INTERNAL[:1].upper()}{INTERNAL[1:]}"
-    for line in lines(found):
-        yield f"{line.name:<{_FIGURE_NAME}}{line.value}"
+    figures = [*lines(found)]
+    room = max((len(each.name) for each in figures), default=0) + 2
+    for each in figures:
+        yield f"{each.name:<{room}}{each.value}"
     notes = (*found.notes, *(found.whole_log.notes if found.whole_log else ()))
     yield from block("Note", notes, width, indent=6)
 

@@ -266,6 +266,11 @@ def _little(internal: "Internal", utility: Utility | None) -> Iterator[str]:
             "warning: how long cases take is hardly kept; an assume.longest_gap as short as is "
             f"true{fewer} (docs: 'a log that is private as a whole')"
         )
+    if whole is not None and (whole.months or 0) > FEW_LEFT:
+        yield (
+            "warning: most events lie in other months than in the log; assume.window says in which "
+            "years cases start"
+        )
     similarity = utility.relative_log_similarity
     if similarity is not None and similarity < FEW_LEFT:
         yield f"warning: little is left of the variants: similarity {similarity:.2f}"

@@ -96,7 +96,8 @@ class ReadRequest:
     @property
     def written(self) -> InputOptions:
         """How the log is written."""
-        return self.options or InputOptions()
+        # In Python a mapping may say it.
+        return InputOptions.model_validate(self.options or {})
 
     @property
     def bounds(self) -> Limits:
