@@ -138,6 +138,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     is asked for, any of these is one JSON document on standard output besides. Results must be on
     their way before success is claimed, so standard output is flushed here.
     """
+    # Threads of numpy wait for one another in loops: CPU that saves no time.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     given = sys.argv[1:] if arguments is None else [*arguments]
     if arguments is None:
         # What is ended from outside cleans up behind it, as after Ctrl-C.

@@ -200,6 +200,20 @@ def test_all_of_it_costs_mu(mu, max_cases, replaced):
     assert charged <= exact * 1.005
 
 
+def test_a_window_has_more_of_the_budget_where_owners_have_several_cases():
+    """Three times its share at most; what the policy says goes before it."""
+
+    def parts(cases: int, options: dict) -> float:
+        unit = Unit(attribute="case:who", max_cases=cases)
+        tables = offered_params(times(0.3), Facts(unit=unit), options, REGRESSION_SHARES)
+        return (tables.sigmas["starts"] / tables.sigmas["window"]) ** 2
+
+    once = parts(1, {})
+    assert [round(parts(cases, {}) / once) for cases in (2, 3, 5)] == [2, 3, 3]
+    said = {"shares": {"window": REGRESSION_SHARES["window"]}}
+    assert parts(5, said) == pytest.approx(once, rel=0.01)
+
+
 def test_the_sums_have_shares_of_their_own():
     """Of mu squared; the tables have the rest, in proportion."""
     found = offered_regression(times(0.3), Facts(), {})
