@@ -86,6 +86,13 @@ def test_k_anonymous_sequences(ledger: str) -> None:
     assert len(cloakwork.Ledger(ledger).history("visits")) == 2
 
 
+def test_an_empty_release_says_so(ledger: str) -> None:
+    """As the commands do."""
+    found = anonymize(FRAME, epsilon=1e-4, dataset="visits", ledger=ledger)
+    assert not len(found)
+    assert any("the release is EMPTY" in said for said in found.attrs["privacy"]["warnings"])
+
+
 @pytest.mark.parametrize(
     ("asked", "kind", "says"),
     [

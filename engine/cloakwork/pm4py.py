@@ -23,6 +23,7 @@ from cloakwork.log.formats.source import files_of, format_of
 from cloakwork.plan.policies import parse_policy
 from cloakwork.publishing.folder import SIDECAR_FILE
 from cloakwork.publishing.stamp import COLUMNS, read_stamp
+from cloakwork.report.outcome import useless
 from cloakwork.report.texts import warning_lines
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def anonymize(
         guarantees=[claim.sentence for claim in plan.claims],
         exposed=[f"{item.column}: {item.reason}" for item in plan.exposed],
         cost=[cost_text(each.cost) for each in plan.charges],
-        warnings=list(warning_lines(plan, outlook.without_dp)),
+        warnings=[*warning_lines(plan, outlook.without_dp), *useless(made)],
     )
 
 

@@ -89,7 +89,9 @@ def test_bytes_that_are_not_utf8_are_placed(tmp_path: Path) -> None:
     with pytest.raises(PolicyError) as caught:
         load_policy(path)
     column = GOOD.splitlines()[2].index("Tests") + len("Pr") + 1
-    assert lines(caught.value, path) == [f"3:{column}: is not UTF-8 text (byte 0xfc)"]
+    assert lines(caught.value, path) == [
+        f"3:{column}: is not UTF-8 text (byte 0xfc); save it as UTF-8"
+    ]
 
 
 def test_the_bytes_of_a_file(tmp_path: Path) -> None:

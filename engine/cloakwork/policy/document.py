@@ -283,6 +283,8 @@ def _yaml_message(error: yaml.MarkedYAMLError) -> str:
         return (
             "a colon stands where none can; check the indentation, and quote text that holds ': '"
         )
+    if "expected <block end>, but found '<block" in problem:
+        return "is not readable as YAML: this line is not indented like those it stands among"
     context = f" {error.context}" if error.context else ""
     return f"is not readable as YAML: {problem}{context}"
 
@@ -331,7 +333,7 @@ def decode_text(data: bytes, path: str) -> str:
         column = len(before.rsplit(b"\n", 1)[-1].decode("utf-8", "replace")) + 1
         byte = f"0x{error.object[error.start]:02x}"
         raise PolicyError(
-            [FileProblem(path, f"is not UTF-8 text (byte {byte})", line, column)]
+            [FileProblem(path, f"is not UTF-8 text (byte {byte}); save it as UTF-8", line, column)]
         ) from None
 
 

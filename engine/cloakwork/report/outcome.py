@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from cloakwork.publishing.publish import Published
-    from cloakwork.run.run import Internal
+    from cloakwork.run.run import Internal, Release
 
 FEW_LEFT: Final = 0.5
 """Share of the cases, or of the similarity, below which little is left."""
@@ -68,7 +68,9 @@ def outcome(published: "Published") -> tuple[ScreenSection, ...]:
     notes = f" ({counted(count, 'note')} on the log, under 'Notes')" if count else ""
     return (
         unproven_section(plan, why=True),
-        ScreenSection("Released", (f"{cases}, {events} to {published.folder}", *_empty(published))),
+        ScreenSection(
+            "Released", (f"{cases}, {events} to {published.folder}", *useless(published.release))
+        ),
         ScreenSection("Holds", held or ("nothing is guaranteed",)),
         ScreenSection("Not protected", exposed or (NOTHING_EXPOSED,)),
         ScreenSection("Charged", tuple(charged)),
@@ -105,9 +107,8 @@ def outcome_json(published: "Published") -> dict[str, Any]:
     }
 
 
-def _empty(published: "Published") -> Iterator[str]:
+def useless(release: "Release") -> Iterator[str]:
     """What may have left nothing; from the policy alone, as nothing may be told of the log."""
-    release = published.release
     if any(BY_CHANCE in record.figures for record in release.internal.steps):
         # Noisy answers alone tell this, so that it may be said.
         yield (
