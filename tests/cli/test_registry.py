@@ -57,6 +57,9 @@ def test_from_the_first_version_to_its_end(typed):
     refused = typed("ann", "apply", NAME, log, "--out", "release", "--require-approval")
     assert refused.code == 3 and refused.err.count("\n") == 1
     assert "was revoked on" in refused.err and not Path("release").exists()
+    warned = typed("ann", "apply", NAME, log, "--out", "release")
+    assert f"warning: {NAME}: it was revoked on" in warned.err.splitlines()[0]
+    assert "by Ann: Over" in warned.err
 
 
 def test_a_policy_of_the_registry_is_used_like_any_other(typed):

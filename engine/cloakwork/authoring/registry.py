@@ -19,6 +19,7 @@ from cloakwork.authoring.versions import (
     Approval,
     PolicyVersion,
     RegistryStatement,
+    Revocation,
     SignedStatement,
     now,
     reference_of,
@@ -402,13 +403,14 @@ def _why_not(version: PolicyVersion | None, reference: str, policy_digest: str) 
             f"cloakwork registry add {_SAMPLE}"
         )
     if version.revocation is not None:
-        ended = version.revocation
-        return (
-            f"it was revoked on {ended.recorded_at:%Y-%m-%d} by {ended.by.person}: {ended.reason}"
-        )
+        return _revoked(version.revocation)
     if not version.approvals:
         return f"nobody approved it; cloakwork registry approve {reference} --reason REASON"
     return "; ".join(f"{each.approver.person}: {each.faults[0]}" for each in version.approvals)
+
+
+def _revoked(ended: Revocation) -> str:
+    return f"it was revoked on {ended.recorded_at:%Y-%m-%d} by {ended.by.person}: {ended.reason}"
 
 
 _SAMPLE: Final = "policy.yaml --reason REASON"
@@ -417,13 +419,15 @@ _SAMPLE: Final = "policy.yaml --reason REASON"
 @frozen
 class PolicySource:
     """A policy's text; ``label`` is what errors call it. ``path``: its file, None where it stands
-    in the registry, or in a plan. ``saved``: the file of that plan.
+    in the registry, or in a plan. ``saved``: the file of that plan. ``revoked``: when and why a
+    version was.
     """
 
     text: str
     label: str
     path: Path | None
     saved: Path | None = None
+    revoked: str = ""
 
     def policy(self) -> Policy:
         """The policy; raises PolicyError with every fault found."""
@@ -458,7 +462,9 @@ def policy_source(source: str | Path, ledger: Ledger | str | None = None) -> Pol
     """
     # A version such as permits@1.0.0-a.json is no file.
     if isinstance(source, str) and is_reference(source):
-        return PolicySource(Registry(ledger).get(source).text, source, None)
+        version = Registry(ledger).get(source)
+        revoked = _revoked(version.revocation) if version.revocation else ""
+        return PolicySource(version.text, source, None, revoked=revoked)
     path = resolve_policy(source)
     # JSON is YAML, so a policy may be written in it, too.
     if path.suffix == ".json" and "apiVersion" not in _document(path):

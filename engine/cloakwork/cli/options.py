@@ -22,6 +22,7 @@ from cloakwork.mechanisms.devices import DEVICES
 from cloakwork.report.screen import block, columns, console, printable
 
 if TYPE_CHECKING:
+    from cloakwork.authoring.registry import PolicySource
     from cloakwork.ledger.ledger import Ledger
     from cloakwork.plan.model import Plan
 
@@ -82,6 +83,12 @@ mining_option = partial(
     metavar="SECONDS",
 )
 """For how many seconds a process model may be mined; called with its ``help``."""
+
+
+def warn_of_revocation(source: "PolicySource") -> None:
+    """One line on standard error where a version of the registry was revoked."""
+    if source.revoked:
+        click.echo(printable(f"warning: {source.label}: {source.revoked}"), err=True)
 
 
 def said_of_input(pairs: tuple[str, ...]) -> dict[str, str]:

@@ -27,6 +27,7 @@ from cloakwork.cli.options import (
     progress_of,
     quiet_option,
     require_order,
+    warn_of_revocation,
     window_option,
     write_new,
 )
@@ -89,6 +90,7 @@ def plan(
     require_order([policy], log)
     mapping = column_mapping(columns, log)
     source = policy_source(policy, ledger)
+    warn_of_revocation(source)
     measured = None if profile is None else read_profile(profile)
     made = source.plan(profile=measured, window=window)
     require_there(log)
@@ -282,7 +284,11 @@ def apply(
 
     require_order([policy_or_plan], log)
     mapping = column_mapping(columns, Path(log))
-    plan = policy_source(policy_or_plan, ledger).plan(window=window)
+    source = policy_source(policy_or_plan, ledger)
+    # Where an approval is required, the refusal says it.
+    if not require_approval:
+        warn_of_revocation(source)
+    plan = source.plan(window=window)
     # Spark reads addresses and tables that no file of this machine is.
     if engine != "spark":
         require_there(Path(log))
