@@ -1,12 +1,13 @@
 """The Python interface: the verbs of the contract, and what stands behind each."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 import cloakwork
-from cloakwork.errors import MechanismError, OutputError
+from cloakwork.errors import CloakworkError, MechanismError, OutputError
 from cloakwork.log.eventlog import CASE_ID, EventLog
 from cloakwork.noise import reproducible
 from cloakwork.plan.policies import parse_policy
@@ -71,6 +72,13 @@ def test_one_mechanism_says_what_it_lacks() -> None:
         run_mechanism("timestamps/laplace", EventLog.empty(), epsilon=1.0)
     with pytest.raises(MechanismError, match="no such mechanism"):
         run_mechanism("variants/nothing", EventLog.empty())
+
+
+@pytest.mark.parametrize("asked", [{"targets": 0}, {"targets": -1}, {"threshold": 9.0}])
+def test_an_attack_on_nobody_is_refused(hospital: EventLog, asked: dict[str, Any]) -> None:
+    """Before anything is read."""
+    with pytest.raises(CloakworkError, match="targets must be at least 1 and threshold a share"):
+        cloakwork.risk(hospital, **asked)
 
 
 def test_a_fixed_seed_is_not_private(hospital: EventLog, tmp_path: Path, ledger: str) -> None:

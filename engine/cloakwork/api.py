@@ -429,6 +429,10 @@ def risk(
     """
     from cloakwork.evaluation.risk import attack_logs  # scipy loads where it is used
 
+    if targets < 1 or not 0 <= (threshold or 0) <= 1:
+        raise CloakworkError(
+            f"risk: targets must be at least 1 and threshold a share (got {targets}, {threshold})"
+        )
     reporter("reading")
     source = None
     if policy is not None and not isinstance(policy, Policy):
