@@ -84,7 +84,7 @@ def test_receipt_without_its_unique_variants(
     summary = real_summary("receipt").filter(pl.col(CASES) > 1, pl.col(VARIANT).list.len() > 0)
     for k, least in optima.items():
         problem, _ = problem_from_histogram(summary, k, scope, "levenshtein")
-        params = OptimalParams(k=k, scope=scope, split_cases=split_cases)
+        params = OptimalParams(k=k, scope=scope, split_cases=split_cases, gap=0)
         solution = solved(OPTIMAL, params, problem)
         assert solution.stop_reason == "proved optimal"
         assert check_solution(problem, solution) == least
