@@ -414,9 +414,9 @@ def convert(
     reporter: Reporter = silent,
 ) -> Converted:
     """Write the log at ``path`` as the new ``out``, in the format ``output`` and in bounded memory:
-    a file, or, but of OCEL, a folder of several of about ``part_events`` events each. Cases are
-    whole, and their events ordered by time; nothing is protected. ``options``: how it is read; the
-    ``object_type`` is of the objects that are its cases, or that its cases become.
+    a file, or a folder of several of about ``part_events`` events each (OCEL is always one file).
+    Cases are whole, and their events ordered by time; nothing is protected. ``options``: how it is
+    read; ``object_type`` names the objects that are its cases, or that its cases become.
 
     Raises LogError, and OutputError where ``out`` exists or cannot be written; then there is none.
     """

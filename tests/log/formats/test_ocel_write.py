@@ -140,3 +140,22 @@ def test_what_the_standard_asks_for_must_be_there(tmp_path: Path, column: str) -
     broken = getattr(log, part).with_columns(pl.when(~is_first).then(column).alias(column))
     with pytest.raises(OutputError, match=r"cannot be written as OCEL 2\.0"):
         write_ocel(replace(log, **{part: broken}), tmp_path / "log.json", "order")
+
+
+def test_two_cases_of_one_id_are_not_written_as_one(tmp_path: Path) -> None:
+    """Where they stand in a file, too, and nothing is left of it."""
+    trace = """<trace><string key="concept:name" value="a"/><event>
+      <string key="concept:name" value="x"/><date key="time:timestamp" value="2024-01-01"/>
+      </event></trace>"""
+    log = tmp_path / "log.xes"
+    log.write_text(f"<log>{trace}{trace}</log>", "utf-8")
+    with pytest.raises(OutputError, match="each case needs an id of its own"):
+        convert(log, tmp_path / "log.json", "ocel-json")
+    assert [path.name for path in tmp_path.iterdir()] == ["log.xes"]
+
+
+def test_a_log_without_cases_is_a_document(tmp_path: Path) -> None:
+    write_ocel(EventLog.empty(), tmp_path / "log.json", "order")
+    found = json.loads((tmp_path / "log.json").read_text("utf-8"))
+    Draft7Validator(STANDARD).validate(found)
+    assert not found["events"] and not found["objects"]

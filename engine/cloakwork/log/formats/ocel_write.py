@@ -24,8 +24,8 @@ Entry = dict[str, Any]
 
 def write_ocel(log: LogHandle, path: Path, object_type: str) -> None:
     """Write ``log`` a batch at a time; its cases become objects of ``object_type``. Raises
-    OutputError where a case has no id, or an event no activity or no time, which the standard asks
-    for; ``OSError`` when it cannot be written.
+    OutputError where a case has no id of its own, or an event no activity or no time, which the
+    standard asks for; ``OSError`` when it cannot be written.
     """
     activities: set[str] = set()
     # All batches have the same columns.
@@ -73,8 +73,10 @@ def _entries(table: pl.DataFrame, named: Mapping[str, str], path: Path) -> Itera
     the values that it has of the others.
     """
     texts = {name: field_texts(values_of(table, name)) for name in table.columns}
-    if any(name not in texts or texts[name].null_count() for name in named.values()):
-        said = "it needs an id of each case, and an activity and a time of each event"
+    is_missing = any(name not in texts or texts[name].null_count() for name in named.values())
+    # Cases of one id stand in one batch.
+    if is_missing or ("id" in named and texts[named["id"]].n_unique() < table.height):
+        said = "each case needs an id of its own, each event an activity and a time"
         raise OutputError(f"{path}: cannot be written as OCEL 2.0: {said}; write XES")
     fixed = {key: texts.pop(name).to_list() for key, name in named.items()}
     others = {name.removeprefix(CASE_PREFIX): column.to_list() for name, column in texts.items()}

@@ -75,8 +75,8 @@ others are by the first one's smaller.
 """
 
 MOST_FOR_WINDOW: Final = 3
-"""Times its share that a window is looked for with, where owners have several cases: of 600 cases,
-five an owner, it lay in other years in 8 of 30 releases at once its share, in none at three times.
+"""The window gets at most so many times its share, where one owner has several cases. With 600
+cases, five an owner, 8 of 30 releases lay in other years at one share, none at three.
 """
 
 LEAST_SIGMA: Final = 1024.0
