@@ -128,24 +128,22 @@ def _gone() -> MechanismError:
 DONE: Final = "done"
 FAILED: Final = "failed"
 
-_LENGTH: Final = 8
-
 
 def write_message(stream: IO[bytes], content: object) -> None:
-    """Send one object, its length before it. Both ends are ours: what is unpickled is trusted."""
+    """Send one object. Both ends are ours: what is unpickled is trusted."""
     import cloudpickle
 
-    body = cloudpickle.dumps(content)
-    stream.write(len(body).to_bytes(_LENGTH, "little") + body)
+    # Pickled whole before any of it is sent.
+    stream.write(cloudpickle.dumps(content))
     stream.flush()
 
 
 def read_message(stream: IO[bytes]) -> Any:
-    """The next object; None where the other end is gone."""
-    head = stream.read(_LENGTH)
-    if len(head) < _LENGTH:
+    """The next object, which says itself where it ends; None where the other end is gone."""
+    try:
+        return pickle.load(stream)  # noqa: S301 - see above
+    except EOFError:
         return None
-    return pickle.loads(stream.read(int.from_bytes(head, "little")))  # noqa: S301 - see above
 
 
 def main() -> None:
