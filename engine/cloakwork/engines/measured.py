@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from pydantic import JsonValue
 
-from cloakwork.base.arrays import Floats, Ints, offsets_of
+from cloakwork.base.arrays import Ints, offsets_of, ranges_of
 from cloakwork.base.facts import RangeType
 from cloakwork.base.frozen import frozen
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
@@ -285,8 +285,9 @@ class ColumnsOfCases:
         """Raises ValueError where a column has not one value for each event, or case."""
         for name, values in columns.items():
             rows = len(index) if name.startswith(CASE_PREFIX) else int(offsets[-1])
-            if len(_held(values)) != rows:
-                raise ValueError(f"{len(_held(values)):,} values of '{name}' for {rows:,} rows")
+            found = len(_series(name, values))
+            if found != rows:
+                raise ValueError(f"{found:,} values of '{name}' for {rows:,} rows")
         return cls(columns, index, offsets)
 
     def added(self, batch: EventLog) -> EventLog:
@@ -295,23 +296,12 @@ class ColumnsOfCases:
         lengths = np.diff(batch.offsets)
         if rows is None or not np.array_equal(np.diff(self.offsets)[rows], lengths):
             raise ValueError("columns were made for other cases")
-        moved_by = np.repeat(self.offsets[rows] - batch.offsets[:-1], lengths)
-        events = np.arange(batch.events.height) + moved_by
+        events = ranges_of(self.offsets[rows], lengths)
         part = {
             name: values.taken(rows if name.startswith(CASE_PREFIX) else events)
             for name, values in self.columns.items()
         }
         return enriched(batch, Enrichment(part))
-
-
-def _held(values: Listed | Numbers | Times) -> Ints | Floats:
-    match values:
-        case Listed():
-            return values.codes
-        case Numbers():
-            return values.values
-        case Times():
-            return values.microseconds
 
 
 def _series(name: str, values: Listed | Numbers | Times) -> pl.Series:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from cloakwork.base.arrays import Bools, Floats, Ints, offsets_of, owners_of
+from cloakwork.base.arrays import Bools, Floats, Ints, offsets_of, owners_of, ranges_of
 from cloakwork.base.frozen import frozen
 from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.base.naming import CASE_PREFIX
@@ -199,8 +199,7 @@ class Cases:
         lengths = self.lengths[rows]
         offsets = offsets_of(lengths)
         # The events of each case follow its first one.
-        within_case = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
-        events = np.repeat(self.offsets[:-1][rows], lengths) + within_case
+        events = ranges_of(self.offsets[:-1][rows], lengths)
         columns = self.columns.at(events, rows)
         return Cases(
             self.alphabet,
