@@ -21,7 +21,7 @@ from cloakwork.mechanisms.kanon.employees import EmployeesParams
 from cloakwork.mechanisms.kanon.family import _SET_BY_GOAL as SET_BY_GOAL
 from cloakwork.mechanisms.kanon.family import Anonymiser
 from cloakwork.mechanisms.registry import catalogue
-from cloakwork.mechanisms.timestamps.laplace import NOISED, START_SHARE
+from cloakwork.mechanisms.timestamps.laplace import NOISED
 from cloakwork.mechanisms.timestamps.tables import HistogramOptions
 from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork.plan.planner import make_plan
@@ -51,7 +51,7 @@ def accepted(name: str) -> set[str]:
     own = {
         "kanon/employees": set(EmployeesParams.model_fields) - {"k", "attribute"},
         "kanon/closeness": set(CLOSENESS),
-        "timestamps/laplace": {NOISED, START_SHARE},
+        "timestamps/laplace": {NOISED},
         "timestamps/histogram": set(HistogramOptions.model_fields),
         "timestamps/regression": set(HistogramOptions.model_fields),
         "attributes/histogram": set(AttributesHistogramOptions.model_fields),

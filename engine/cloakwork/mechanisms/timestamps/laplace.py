@@ -28,7 +28,6 @@ from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Options, Proof, R
 from cloakwork.mechanisms.steps import Completion, NoiseOnTimesStep, NoisySample
 from cloakwork.mechanisms.timestamps.completion import READABLE, Bounds, UsualValues, times_of
 
-START_SHARE: Final = "start_share"
 NOISED: Final = "noised"
 TOO_WIDE: Final = Refusal(
     "misconfigured",
@@ -164,11 +163,9 @@ def offer_case_scope(
     """The least noise that gives bounded differential privacy of all times of a unit, its epsilon
     shared between starts and gaps.
     """
-    if unknown := sorted(set(options) - {START_SHARE}):
-        return Refusal(
-            "misconfigured",
-            f"unknown option {', '.join(unknown)}; for whole cases it knows {START_SHARE}",
-        )
+    if options:
+        unknown = ", ".join(sorted(options))
+        return Refusal("misconfigured", f"unknown option {unknown}; for whole cases it has none")
     window = facts.window
     gap = facts.longest_gap
     events = facts.longest_case
@@ -187,16 +184,10 @@ def offer_case_scope(
     grid = Grid(facts.epoch, facts.grid)
     start_steps = grid.steps_in(window.end - window.start)
     gap_steps = grid.steps_in(gap)
-    # By default the share with the least summed error: by the root of each width.
+    # The share with the least summed error: by the root of each width.
     of_start = math.sqrt(start_steps)
     of_gaps = (events - 1) * math.sqrt(gap_steps)
-    share = options.get(START_SHARE, of_start / (of_start + of_gaps))
-    no_share = Refusal("misconfigured", f"{START_SHARE} must be a number above 0 and below 1")
-    if isinstance(share, bool) or not isinstance(share, int | float):
-        return no_share
-    if not (0 < share < 1 or (share == 1 and events == 1)):
-        return no_share
-    start_part = Fraction(float(share))
+    start_part = Fraction(of_start / (of_start + of_gaps))
     # The scale at which one value that moves by one step costs all of epsilon.
     per_step = Fraction(facts.unit.max_cases) / Fraction(goal.epsilon)
     start_scale = _rounded_up(start_steps * per_step / start_part)
@@ -262,7 +253,7 @@ class TimestampLaplace(Mechanism[LaplaceParams]):
     The start is clamped to the window (W steps), each of at most M - 1 gaps to [0, longest_gap] (G
     steps). One case's times move the start by at most W and each gap by at most G, whatever they
     are; by composition the cost is W / start_scale + (M - 1) G / gap_scale, times the cases of a
-    unit. The default ``start_share`` minimises the expected absolute error summed over the values
+    unit. ``start_share`` minimises the expected absolute error summed over the values
     of a case: shares of epsilon proportional to the root of each width (Lagrange).
 
     **What follows is free post-processing** of the noised values, the control flow, declared facts
@@ -281,8 +272,6 @@ class TimestampLaplace(Mechanism[LaplaceParams]):
     name: ClassVar[str] = "timestamps/laplace"
     options: ClassVar[Mapping[str, str]] = {
         "noised": "for metric privacy, what gets noise: times, or gaps (and starts) (times)",
-        "start_share": "for differential privacy, the part of epsilon for the start of a case "
-        "(the one with the least expected error)",
     }
     action: ClassVar[str] = "add noise to times"
     gives: ClassVar[tuple[Gives, ...]] = (
