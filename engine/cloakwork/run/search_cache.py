@@ -12,7 +12,6 @@ import hmac
 import os
 import secrets
 import stat
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import field
 from functools import cache, partial
@@ -88,7 +87,10 @@ class SearchCache:
         # All that the search depends on, and the code that searches.
         digest = hmac.new(self.secret, digestmod=hashlib.sha256)
         described = (_FORMAT, *_engine(), mechanism, params.model_dump_json())
-        for part in (*(text.encode() for text in described), *typed_bytes(summary)):
+        # The rows as JSON: whatever lies behind a missing value, and how a column lies in memory,
+        # is no part of them.
+        rows = summary.write_ndjson()
+        for part in (text.encode() for text in (*described, str(summary.schema), rows)):
             # With its length before it, no part can run into the next.
             digest.update(len(part).to_bytes(8, "little"))
             digest.update(part)
@@ -162,37 +164,6 @@ def decide_with_cache(
     found = search.find(summary)
     searches.write(name, found.model_dump_json().encode())
     return search.decide_by(summary, found, noise)
-
-
-def typed_bytes(table: pl.DataFrame) -> Iterator[bytes]:
-    """The columns of a table as bytes, name and type before the values: equal for equal tables
-    only.
-    """
-    for column in table.iter_columns():
-        yield column.name.encode()
-        yield from _bytes_of(column)
-
-
-def _bytes_of(column: pl.Series) -> Iterator[bytes]:
-    """The values of a column, lengths and missing values before them.
-
-    Raises ValueError for types other than text, whole numbers, and lists of these: how others are
-    written as bytes, so that no two are the same, was not examined.
-    """
-    yield str(column.dtype).encode()
-    yield len(column).to_bytes(8, "little")
-    yield column.is_null().to_numpy().tobytes()
-    if isinstance(column.dtype, pl.List):
-        yield column.list.len().fill_null(0).to_numpy().astype("<i8").tobytes()
-        yield from _bytes_of(column.explode(empty_as_null=False, keep_nulls=False))
-    elif column.dtype == pl.String:
-        texts = column.fill_null("")
-        yield texts.str.len_bytes().to_numpy().astype("<i8").tobytes()
-        yield "".join(texts.to_list()).encode()
-    elif column.dtype.is_integer():
-        yield column.fill_null(0).to_numpy().astype("<i8").tobytes()
-    else:
-        raise ValueError(f"a summary of type {column.dtype} has no typed bytes")
 
 
 @cache
