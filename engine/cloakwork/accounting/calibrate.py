@@ -196,19 +196,9 @@ def gaussian_threshold(
     """
     if not 1e-290 < delta < 1:
         raise MechanismError("threshold", f"delta must lie between 0 and 1; it is {delta:g}")
-    # Doubled until it meets delta, then bisected.
-    low = max_cases
-    high = max_cases + 1
-    while gaussian_threshold_delta(sigma, high, max_cases) > delta:
-        low = high
-        high = 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if gaussian_threshold_delta(sigma, middle, max_cases) <= delta:
-            high = middle
-        else:
-            low = middle
-    return high
+    return least_above(
+        max_cases, lambda tau: gaussian_threshold_delta(sigma, tau, max_cases) <= delta
+    )
 
 
 def gaussian_threshold_delta(
@@ -256,17 +246,25 @@ def truncation_bound(
     if not 0 < delta < 1:
         raise MechanismError("threshold", f"delta must lie between 0 and 1; it is {delta:g}")
     allowed = min(exactly(delta), Fraction(delta))
-    r = math.exp(-1 / scale)
-    share = -math.expm1(-max_cases / scale)
-    # r**(1-m) (1 - r**m) may overflow, so its logarithm is the sum of two.
-    log_ratio = math.log(share + 2 * delta * r**max_cases) - math.log(delta * (1 + r))
-    guess = (max_cases - 1) + scale * log_ratio
-    bound = max(max_cases, math.ceil(guess))
-    while truncation_delta(scale, bound, max_cases) > allowed:
-        bound += 1
-    while bound > max_cases and truncation_delta(scale, bound - 1, max_cases) <= allowed:
-        bound -= 1
-    return bound
+    # Below m moves are charged delta 1.
+    return least_above(
+        max_cases - 1, lambda bound: truncation_delta(scale, bound, max_cases) <= allowed
+    )
+
+
+def least_above(low: int, meets: Callable[[int], bool]) -> int:
+    """The least integer above ``low`` that meets a condition which all integers from it on meet."""
+    # Farther by twice as much each time, until it is met; then bisected.
+    high = low + 1
+    while not meets(high):
+        low, high = high, high + 2 * (high - low)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if meets(middle):
+            high = middle
+        else:
+            low = middle
+    return high
 
 
 def largest_delta(units_at_most: int | None) -> float:

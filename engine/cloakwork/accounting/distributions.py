@@ -370,8 +370,9 @@ class Sample:
         if isinstance(event, PoissonSampled):
             rate = event.rate
             measured = leaves_of(event.event)
-        square = 0.0
-        factor = 0.0
+        rounding = rounding_of(measured)
+        if rounding is None or not 0 < rounding.mu <= _LARGEST_MOVE:
+            return None
         spread = 0.0
         cells = 0
         for leaf, times in measured:
@@ -380,13 +381,9 @@ class Sample:
             ratio = leaf.sensitivity / leaf.sigma
             fineness = 1 / leaf.sigma
             cells += times
-            square += times * ratio * ratio
-            factor += times * fineness * fineness / 24
             spread += times * (_REACH * _REACH + ratio * ratio) * fineness * fineness / 4
-        move = math.sqrt(square) * _ROUNDING
-        if not 0 < move <= _LARGEST_MOVE:
-            return None
-        return cls(rate, move, factor, factor + spread, cells * _TAIL)
+        factor = rounding.factor
+        return cls(rate, rounding.mu, factor, factor + spread, cells * _TAIL)
 
 
 Samples = tuple[tuple[Sample, int], ...]

@@ -203,7 +203,7 @@ def _epsilon_of_rounding(leaves: LeafCounts, delta: float) -> float:
     if found is None:
         return math.inf
     target = delta * math.exp(-found.factor) * (1 - 1e-12)
-    return (_epsilon_of_move(found.mu, target, -found.surcharge) + found.surcharge) * (1 + 1e-12)
+    return (epsilon_of_normal(found.mu, target, -found.surcharge) + found.surcharge) * (1 + 1e-12)
 
 
 @frozen
@@ -242,51 +242,45 @@ def rounding_of(leaves: LeafCounts) -> Rounding | None:
     )
 
 
-def epsilon_of_normal(mu: float, delta: float) -> float:
-    """Epsilon at ``delta`` of one normal number of deviation 1 that a unit moves by ``mu`` (Balle
-    and Wang 2018, theorem 8), rounded up.
-    """
-    return _epsilon_of_move(mu, delta, 0.0)
-
-
 def mu_of_cost(epsilon: float, delta: float) -> float:
     """The ``mu`` of ``epsilon_of_normal``, about, whose cost is (``epsilon``, ``delta``): where a
     search for noise begins.
     """
     low = 0.0
     high = 1.0
-    while high < 1e6 and _epsilon_of_move(high, delta, 0.0) < epsilon:
+    while high < 1e6 and epsilon_of_normal(high, delta) < epsilon:
         low = high
         high = 2 * high
     for _ in range(60):
         middle = (low + high) / 2
-        if _epsilon_of_move(middle, delta, 0.0) <= epsilon:
+        if epsilon_of_normal(middle, delta) <= epsilon:
             low = middle
         else:
             high = middle
     return high
 
 
-def _epsilon_of_move(
+def epsilon_of_normal(
     mu: float,
-    target: float,
-    least: float,
+    delta: float,
+    least: float = 0.0,
 ) -> float:
-    """The least epsilon, from ``least`` on, at which ``_normal_delta`` is at most ``target``;
-    infinite for a target that is not above 0.
+    """Epsilon at ``delta`` of one normal number of deviation 1 that a unit moves by ``mu`` (Balle
+    and Wang 2018, theorem 8), rounded up: the least from ``least`` on; infinite for a delta that
+    is not above 0.
     """
-    if target <= 0:
+    if delta <= 0:
         return math.inf
     # Phi(-40) is no float above zero: here delta' is.
     low = least
     high = mu * (mu / 2 + 40)
-    if _normal_delta(mu, low) <= target:
+    if _normal_delta(mu, low) <= delta:
         return low
     for _ in range(100):
         middle = (low + high) / 2
         if not low < middle < high:
             break
-        if _normal_delta(mu, middle) <= target:
+        if _normal_delta(mu, middle) <= delta:
             high = middle
         else:
             low = middle

@@ -375,16 +375,12 @@ def least_tau(
     labels: int = 1,
 ) -> int:
     """The least tau (grid steps) whose ``selection_delta`` is at most ``delta``."""
-    # Bisection: below m cases no threshold hides a unit, and at 40 sigma the tail is nil.
-    low = max_cases * UNIT_NORM
-    high = low + math.ceil(40 * sigma)
-    while high - low > 1:
-        middle = (low + high) // 2
-        if selection_delta(sigma, middle, max_cases, labels) <= delta:
-            high = middle
-        else:
-            low = middle
-    return high
+    from cloakwork.accounting.calibrate import least_above
+
+    # Below m cases no threshold hides a unit.
+    return least_above(
+        max_cases * UNIT_NORM, lambda tau: selection_delta(sigma, tau, max_cases, labels) <= delta
+    )
 
 
 def selection_delta(
