@@ -70,16 +70,14 @@ _SMALLEST_MASS: Final = 0.5
 
 @frozen
 class CoverConstraints:
-    """Which variants must be placed, and which open variants must hold mass k.
+    """Which open variants must hold mass k; every variant must be placed.
 
-    - ``must_be_placed``: bool, shape (variants,); the others stay where they are in some optimum.
     - ``needs_no_mass``: bool, shape (variants,); variants that may be open without mass k.
     - ``cases_may_split``: whether the cases of one variant may go to different variants.
     - ``longest_prefix``: int64, shape (variants,); over prefixes the longest other variant with
       events that this one begins with; -1 where there is none, and over variants.
     """
 
-    must_be_placed: Bools
     needs_no_mass: Bools
     cases_may_split: bool
     longest_prefix: Ints
@@ -91,26 +89,13 @@ class CoverConstraints:
         *,
         split_cases: bool,
     ) -> "CoverConstraints":
-        """Read the constraints off the problem.
-
-        Over whole variants, where each case counts one, a variant j with k cases stays. For if its
-        cases moved to b, let them return. Should b then hold less than k, let what is left there
-        follow them: by the triangle inequality that costs less than the return saves.
-        """
+        """Read the constraints off the problem."""
         count = len(problem.texts)
         if problem.scope == "prefixes":
             # The variant without events has no prefix, so it is no class and needs no mass.
             is_empty = np.array([not text for text in problem.texts], bool)
-            return cls(
-                np.ones(count, bool),
-                is_empty,
-                split_cases,
-                longest_prefixes(problem.texts),
-            )
-        stays = np.zeros(count, bool)
-        if not split_cases and (problem.mass == problem.cases).all():
-            stays = problem.mass >= problem.k
-        return cls(~stays, stays, split_cases, np.full(count, -1))
+            return cls(is_empty, split_cases, longest_prefixes(problem.texts))
+        return cls(np.zeros(count, bool), split_cases, np.full(count, -1))
 
 
 @frozen
@@ -220,16 +205,15 @@ def bound_from_nearest(
     """
     k = problem.k
     mass = problem.mass
-    placed = constraints.must_be_placed
     # All costs in k-ths of an edit, so that they are whole numbers.
     moved = k * problem.cases * nearest
     best = 0
     largest = float(moved.max(initial=k)) / k
     for price in np.unique(np.geomspace(1, largest, _PRICES_TRIED).astype(np.int64)):
-        duals = np.where(placed, moved - price * mass, 0)
+        duals = moved - price * mass
         # What stays where it is pays its dual back: with the price of mass, or without.
         without_mass = np.minimum(-duals, 0)
-        with_mass = np.where(placed, np.maximum(k * price - moved, without_mass), 0)
+        with_mass = np.maximum(k * price - moved, without_mass)
         chosen = choose_open_variants(constraints, with_mass, without_mass)
         # Rounded up, since answers cost whole edits.
         best = max(best, -int(-(duals.sum() + chosen.total) // k))
@@ -258,15 +242,12 @@ class CertifiedBound:
 
     def columns_below(self, cost: int) -> tuple[Ints, Ints]:
         """Every pair (source, target) that an answer of less than ``cost`` may contain: int64."""
-        must_be_placed = self.constraints.must_be_placed
-        placed = np.flatnonzero(must_be_placed)
-        stays = np.flatnonzero(~must_be_placed)
-        sources = [stays]
-        targets = [stays]
+        sources = []
+        targets = []
         # Costs are whole numbers: less than ``cost`` is at most ``cost - 1``.
         for chunk, least in self._cost_if_moved():
             target, source = np.nonzero(least <= (cost - 1) * self.grid)
-            sources.append(placed[source])
+            sources.append(source)
             targets.append(chunk[target])
         return np.concatenate(sources), np.concatenate(targets)
 
@@ -290,17 +271,14 @@ class CertifiedBound:
         shape (variants,).
         """
         problem = self.problem
-        placed = np.flatnonzero(self.constraints.must_be_placed)
         # Opening what the relaxed problem opens anyway costs no more than its value.
         opened = np.flatnonzero(self.cost_if_open == self.cost_if_open.min())
-        cases = problem.cases[placed, None].astype(np.float64)
-        move_cost = problem.distances.matrix[np.ix_(placed, opened)] * cases
+        cases = problem.cases[:, None].astype(np.float64)
+        move_cost = problem.distances.matrix[:, opened] * cases
         mass_duals = self.mass_duals[opened] / self.grid
         # The assignment dual is the same for all targets of a variant: it decides nothing here.
-        reduced = move_cost - problem.mass[placed, None] * mass_duals
-        target = np.arange(len(self.cost_if_open))
-        target[placed] = opened[reduced.argmin(axis=1)]
-        return target
+        reduced = move_cost - problem.mass[:, None] * mass_duals
+        return np.asarray(opened[reduced.argmin(axis=1)])
 
     def reduced_costs_among(self, rows: Ints) -> Floats:
         """By how much at least an answer exceeds ``value`` that moves one of ``rows`` (or a case of
@@ -319,17 +297,16 @@ class CertifiedBound:
         return np.asarray(np.maximum(reduced, 0) + opening - self.value)
 
     def _cost_if_moved(self) -> Iterator[tuple[Ints, Ints]]:
-        """Chunks of targets, and for each of them (rows) and each placed variant (columns) the
+        """Chunks of targets, and for each of them (rows) and each variant (columns) the
         least cost of an answer that moves the one to the other, in ``1 / grid`` edits.
 
         Where cases may split, it is the least cost of an answer that moves one case.
         """
-        cases = self.problem.cases[self.constraints.must_be_placed]
         prices = self.grid, self.assignment_duals, self.mass_duals
-        for targets, reduced in _reduced_cost_chunks(self.problem, self.constraints, *prices):
+        for targets, reduced in _reduced_cost_chunks(self.problem, *prices):
             extra = reduced
             if self.constraints.cases_may_split:
-                extra = reduced // cases
+                extra = reduced // self.problem.cases
             # A negative reduced cost is in ``cost_if_open`` already.
             yield targets, self.cost_if_open[targets, None] + np.maximum(extra, 0)
 
@@ -344,27 +321,25 @@ def certify_bound(
 
     Any prices will do. Negative mass duals count as 0.
     """
-    placed = constraints.must_be_placed
     mass_prices = np.where(constraints.needs_no_mass, 0.0, np.maximum(mass_duals, 0.0))
-    assignment_prices = np.where(placed, assignment_duals, 0.0)
     # The finest grid on which no sum over all pairs leaves int64: 60 bits, which keeps two to
     # spare.
     largest_move_cost = float(problem.distances.matrix.max(initial=0)) * float(problem.cases.max())
     largest_mass_term = float(problem.mass.max() + problem.k) * mass_prices.max()
-    largest_entry = largest_move_cost + np.abs(assignment_prices).max() + largest_mass_term
-    bits_of_sum = np.log2(len(placed) ** 2 * (largest_entry + 1) + 1)
+    largest_entry = largest_move_cost + np.abs(assignment_duals).max() + largest_mass_term
+    bits_of_sum = np.log2(len(mass_duals) ** 2 * (largest_entry + 1) + 1)
     grid = 1 << max(0, int(60 - bits_of_sum))
     # Rounded prices are prices too, so rounding costs quality and never truth.
-    rounded_assignment = np.floor(assignment_prices * grid).astype(np.int64)
+    rounded_assignment = np.floor(assignment_duals * grid).astype(np.int64)
     rounded_mass = np.floor(mass_prices * grid).astype(np.int64)
 
     cost_with_mass = problem.k * rounded_mass
-    cost_without_mass = np.zeros(len(placed), np.int64)
+    cost_without_mass = np.zeros(len(mass_duals), np.int64)
     prices = grid, rounded_assignment, rounded_mass
-    for targets, reduced in _reduced_cost_chunks(problem, constraints, *prices):
+    for targets, reduced in _reduced_cost_chunks(problem, *prices):
         cost_with_mass[targets] += np.minimum(reduced, 0).sum(axis=1)
         # The mass dual is taken out again: what need not hold k has none.
-        without_mass_dual = reduced + rounded_mass[targets, None] * problem.mass[placed]
+        without_mass_dual = reduced + rounded_mass[targets, None] * problem.mass
         cost_without_mass[targets] = np.minimum(without_mass_dual, 0).sum(axis=1)
     chosen = choose_open_variants(constraints, cost_with_mass, cost_without_mass)
     sum_of_duals = rounded_assignment.sum()
@@ -383,25 +358,23 @@ def certify_bound(
 
 def _reduced_cost_chunks(
     problem: KAnonymityProblem,
-    constraints: CoverConstraints,
     grid: int,
     assignment_duals: Ints,
     mass_duals: Ints,
 ) -> Iterator[tuple[Ints, Ints]]:
-    """Chunks of targets j, and ``n_i d_ij - p_i - w_i t_j`` for each of them (rows) and each placed
+    """Chunks of targets j, and ``n_i d_ij - p_i - w_i t_j`` for each of them (rows) and each
     variant i (columns): int64, in ``1 / grid`` edits.
     """
-    placed = np.flatnonzero(constraints.must_be_placed)
-    cases = problem.cases[placed] * grid
-    for targets in _chunks(len(problem.texts), len(placed)):
-        distance = problem.distances.matrix[targets][:, placed].astype(np.int64)
-        mass_term = mass_duals[targets, None] * problem.mass[placed]
-        yield targets, distance * cases - assignment_duals[placed] - mass_term
+    cases = problem.cases * grid
+    for targets in _chunks(len(problem.texts)):
+        distance = problem.distances.matrix[targets].astype(np.int64)
+        mass_term = mass_duals[targets, None] * problem.mass
+        yield targets, distance * cases - assignment_duals - mass_term
 
 
-def _chunks(rows: int, columns: int) -> list[Ints]:
-    """The rows of a table of so many columns, as many at a time as are in memory together."""
-    rows_at_once = max(1, _CELLS_AT_ONCE // max(1, columns))
+def _chunks(rows: int) -> list[Ints]:
+    """The rows of a table of as many columns, as many at a time as are in memory together."""
+    rows_at_once = max(1, _CELLS_AT_ONCE // max(1, rows))
     return np.split(np.arange(rows), range(rows_at_once, rows, rows_at_once))
 
 
@@ -420,18 +393,17 @@ class _Pool:
     ) -> None:
         self.problem = problem
         self.constraints = constraints
-        placed = np.flatnonzero(constraints.must_be_placed)
         count = len(problem.texts)
-        size = min(size, len(placed))
+        size = min(size, count)
         self.sources = np.empty((count, size), np.int64)
         self.move_cost = np.empty((count, size))
-        cases = problem.cases[placed].astype(np.float64)
-        mass = np.maximum(problem.mass[placed], _SMALLEST_MASS)
-        for chunk in _chunks(count, len(placed)):
-            cost = problem.distances.matrix[chunk][:, placed] * cases
-            per_mass = (cost - duals[placed]) / mass
+        cases = problem.cases.astype(np.float64)
+        mass = np.maximum(problem.mass, _SMALLEST_MASS)
+        for chunk in _chunks(count):
+            cost = problem.distances.matrix[chunk] * cases
+            per_mass = (cost - duals) / mass
             cheapest = np.argpartition(per_mass, size - 1, axis=1)[:, :size]
-            self.sources[chunk] = placed[cheapest]
+            self.sources[chunk] = cheapest
             self.move_cost[chunk] = np.take_along_axis(cost, cheapest, axis=1)
         self.mass = problem.mass[self.sources].astype(np.float64)
 
@@ -509,15 +481,13 @@ def subgradient_ascent(
     ``assignment_duals``: float64, shape (variants,), to begin with, in edits; ``cost``: that of
     some answer. ``on_bound`` is called with each bound that is certified and no worse.
     """
-    duals = np.where(constraints.must_be_placed, assignment_duals, 0.0)
+    duals = assignment_duals
     proved = certify_bound(
         problem,
         constraints,
         duals,
         np.zeros(len(duals)),
     )
-    if not constraints.must_be_placed.any():
-        return proved
     pool_size = max(2 * problem.k, _SMALLEST_POOL)
     step = 1.0
     is_rising = True
@@ -581,7 +551,7 @@ def _ascend_in_pool(
         idle_steps = 0 if is_better else idle_steps + 1
         if bound > best.bound:
             best = _Prices(bound, duals, mass_duals, step)
-        slope = np.where(pool.constraints.must_be_placed, 1.0 - times_placed, 0.0)
+        slope = 1.0 - times_placed
         if not slope.any() or step < _SMALLEST_STEP or deadline.is_over:
             break
         if idle_steps > _PATIENCE:
