@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from itertools import combinations
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, TypeVar
 
 from pydantic import BaseModel
 
@@ -37,138 +37,62 @@ def matches(glob: str, name: str) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _regular_expression(glob: str) -> re.Pattern[str]:
-    """The glob as a regular expression.
+def _regular_expression(
+    glob: str,
+    letter: str = "{}",
+    any_one: str = ".",
+    skipped: str = "",
+) -> re.Pattern[str]:
+    """The glob as a regular expression; ``letter`` and ``any_one`` say what stands for one sign,
+    ``skipped`` what may stand before each character that a ``?`` beside a star asks for.
 
     What stands between two stars is taken where it is found first and never looked for again (an
     atomic group), so that no name takes more steps than its length times the glob's.
     """
-    # ``?`` was escaped with all other characters, so that ``\?`` stands for nothing else.
-    first, *others = [re.escape(text).replace(r"\?", ".") for text in glob.split("*")]
-    if not others:
-        return re.compile(first, re.DOTALL)
-    between = "".join(f"(?>.*?{part})" for part in others[:-1] if part)
-    return re.compile(f"{first}{between}.*{others[-1]}", re.DOTALL)
 
+    def expression(signs: re.Match[str]) -> str:
+        text = signs[0]
+        if "*" in text:
+            return f"){f'{skipped}{any_one}' * text.count('?')}(?>.*?"
+        return any_one * len(text) if is_glob(text) else letter.format(re.escape(text))
 
-class _GlobPositions(NamedTuple):
-    """Where the signs of a glob stand, as bits of a number; a set of positions between its signs is
-    a number, too.
-    """
-
-    end: int
-    stars: int
-    any_one: int
-    letters: Mapping[str, int]
-
-    def after_nothing(self, reached: int) -> int:
-        """The positions, and those behind stars that stand for nothing."""
-        return _past_passable(reached, self.stars)
-
-    def after_letter(self, reached: int, letter: str) -> int:
-        """The positions after one more character; one that stands nowhere in the glob only fits its
-        wildcards.
-        """
-        fits = self.any_one | self.letters.get(letter, 0)
-        # A star takes the character and stays; a sign that fits it is passed.
-        return self.after_nothing((reached & self.stars) | (reached & fits) << 1)
-
-    def after_any_letter(self, reached: int) -> int:
-        """The positions after one more character, whichever fits."""
-        # Whatever stands before the end and is no star is passed.
-        passed = reached & (self.end - 1) & ~self.stars
-        return self.after_nothing((reached & self.stars) | passed << 1)
-
-    def after_anything(self, reached: int) -> int:
-        """The positions after any characters or none: whatever is not passed already can still be
-        written.
-        """
-        if not reached:
-            return 0
-        # From the first position reached (the lowest bit) on, all up to the end.
-        return (self.end << 1) - (reached & -reached)
-
-    def after_run(self, reached: int) -> int:
-        """The positions after a long run of a character that stands nowhere in the glob; 0 where no
-        star can take it.
-
-        Only what begins at the last star that the run leads to counts: what fits behind an earlier
-        one fits there, too.
-        """
-        wild = self.stars | self.any_one
-        stars_reached = _past_passable(reached, wild) & self.stars
-        if not stars_reached:
-            return 0
-        last_star = 1 << (stars_reached.bit_length() - 1)
-        return _past_passable(last_star, wild)
-
-
-def _past_passable(reached: int, passable: int) -> int:
-    """The positions, and all that lie behind them with only ``passable`` signs between."""
-    further = reached | (reached & passable) << 1
-    while further != reached:
-        reached = further
-        further = reached | (reached & passable) << 1
-    return reached
-
-
-@lru_cache(maxsize=1024)
-def _positions_of(glob: str) -> _GlobPositions:
-    bits: dict[str, int] = {}
-    for place, sign in enumerate(glob):
-        bits[sign] = bits.get(sign, 0) | 1 << place
-    stars = bits.pop("*", 0)
-    any_one = bits.pop("?", 0)
-    return _GlobPositions(
-        1 << len(glob),
-        stars,
-        any_one,
-        bits,
-    )
+    # Wildcards beside each other are read at once: ``*?`` is ``?*``.
+    expressions = re.sub(r"[*?]+|[^*?]", expression, glob)
+    return re.compile(rf"(?>{expressions}\Z)", re.DOTALL)
 
 
 def overlap(one: str, other: str) -> bool:
-    """Whether some name fits both globs: a name is built along ``one``, and ``other`` followed in
-    all ways it may take.
+    """Whether some name fits both globs.
+
+    Where both have a star, either's star takes what the other asks for between its first and last
+    one, so only the beginnings and the ends have to agree.
 
     >>> overlap("case:*", "*Age"), overlap("a*", "b*")
     (True, False)
     """
-    # All ways at once: a set of positions is a number.
-    places = _positions_of(other)
-    reached = places.after_nothing(1)
-    for sign in one:
-        if sign == "*":
-            reached = places.after_anything(reached)
-        elif sign == "?":
-            reached = places.after_any_letter(reached)
-        else:
-            reached = places.after_letter(reached, sign)
-    return bool(reached & places.end)
+    if "*" in one and "*" in other:
+        beginnings = zip(one.partition("*")[0], other.partition("*")[0], strict=False)
+        ends = zip(
+            reversed(one.rpartition("*")[2]), reversed(other.rpartition("*")[2]), strict=False
+        )
+        return all(a == b or "?" in (a, b) for a, b in (*beginnings, *ends))
+    wild, plain = (one, other) if "*" in one else (other, one)
+    # A ``?`` of the one without a star becomes whichever letter the other asks for.
+    return _regular_expression(wild, letter="[{}?]").fullmatch(plain) is not None
 
 
 def contains(outer: str, inner: str) -> bool:
     """Whether every name that fits ``inner`` fits ``outer``.
 
-    It is enough to try names in which each ``?`` of ``inner`` is a character found in neither glob,
-    and each ``*`` either nothing or a run of such characters longer than ``outer``: no literal part
-    of ``outer`` reaches across such a run, so where nothing and the long run both fit, all shorter
-    runs do. After a long run only the last star of ``outer`` that can have met it counts; of
-    several ways to get there, the one that got least far (the smaller number, as these sets are
-    identified by where they begin). So few sets need to be followed.
+    The signs of ``inner`` are read as a name: its ``?`` is a character that only wildcards of
+    ``outer`` fit, and its ``*`` one that only a star takes, for it may be nothing. A ``?`` beside a
+    star of ``outer`` asks for one more character, whatever stars of ``inner`` stand before it.
 
-    >>> contains("case:*", "case:diag*"), contains("a*", "*b"), contains("?*", "*")
-    (True, False, False)
+    >>> contains("case:*", "case:diag*"), contains("a*", "*b"), contains("?*", "*a")
+    (True, False, True)
     """
-    places = _positions_of(outer)
-    ways = {places.after_nothing(1)}
-    for sign in inner:
-        if sign != "*":
-            ways = {places.after_letter(way, "" if sign == "?" else sign) for way in ways}
-            continue
-        # The ways so far are those where the star is nothing; a long run adds one.
-        ways.add(min(places.after_run(way) for way in ways))
-    return all(way & places.end for way in ways)
+    counted = _regular_expression(outer, any_one=r"[^*]", skipped=r"\**")
+    return counted.fullmatch(inner) is not None
 
 
 def clashes(rules: Mapping[str, object]) -> Iterator[tuple[str, str, bool]]:
