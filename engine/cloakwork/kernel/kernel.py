@@ -476,7 +476,7 @@ class Kernel:
             self.__noise,
             keys,
         )
-        self.__keep(table, clip, noise, sums)
+        self.__answers.append((table, clip.most, noise, sums))
         return sums
 
     def select(
@@ -511,7 +511,7 @@ class Kernel:
         # A key that no case counts for (of value 0) does not occur.
         reached = np.flatnonzero((noisy >= least) & (sums.sums > 0))
         selected = Selected(*sums.at_rows(reached), noisy[reached])
-        self.__keep(table, clip, noise, selected)
+        self.__answers.append((table, clip.most, noise, selected))
         return selected
 
     def grow(self, delta: float = 0.0) -> Growth:
@@ -638,7 +638,7 @@ class Kernel:
                 exact = found
         noisy = exact + noise.draw(self.__noise, query.size)
         told = Selected(np.arange(query.size), ((),) * query.size, noisy)
-        self.__keep(Table(query.name), ONE, noise, told)
+        self.__answers.append((Table(query.name), ONE.most, noise, told))
         return noisy
 
     def branch(self, event: PrivacyEvent, budget: Cost) -> "Kernel":
@@ -665,15 +665,6 @@ class Kernel:
         """
         self.__books.record(NonPrivate(reason="the raw counts are looked at"))
         return self.__measured.whole()
-
-    def __keep(
-        self,
-        table: Table,
-        clip: Clip,
-        noise: AnswerNoise,
-        found: NoisySums | Selected,
-    ) -> None:
-        self.__answers.append((table, clip.most, noise, found))
 
     def __alike(self, measured: Measured | MeasuredBatches, books: Books) -> "Kernel":
         alike = Kernel(

@@ -8,7 +8,7 @@ was spent.
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from cloakwork.base.errors import LedgerError
 from cloakwork.base.files import new_file, require_new
@@ -25,8 +25,6 @@ from cloakwork.ledger.ledger import Ledger
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Table
-
-_BATCH: Final = 500
 
 
 @frozen
@@ -133,5 +131,5 @@ def _rows_of(connection: "Connection", table: "Table") -> list[dict[str, Any]]:
 
 
 def _insert(connection: "Connection", table: "Table", rows: list[dict[str, Any]]) -> None:
-    for start in range(0, len(rows), _BATCH):
-        connection.execute(table.insert(), rows[start : start + _BATCH])
+    if rows:
+        connection.execute(table.insert(), rows)

@@ -70,15 +70,6 @@ class Package:
             said = f"{what}: {type(error).__name__}: {first_line(error)}"
             raise self.fault(said.rstrip(": ")) from error
 
-    def guarded(self, function: Callable[P, T], what: str) -> Callable[P, T]:
-        """``function`` of this package, whose errors name it."""
-
-        def call(*args: P.args, **more: P.kwargs) -> T:
-            with self.errors_attributed(what):
-                return function(*args, **more)
-
-        return call
-
     def held(
         self,
         function: Callable[P, Any],

@@ -10,6 +10,7 @@ from typing import Any, Final
 from cloakwork.base.costs import guessing_advantage
 from cloakwork.base.facts import CASE, leaves_of_tree, unit_name
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.base.naming import CASE_ID
 from cloakwork.base.text import words_of
 from cloakwork.guarantees import (
     VACUOUS_T,
@@ -25,7 +26,6 @@ from cloakwork.policy.explain import covered_columns, gains_of_declaring, is_rel
 from cloakwork.policy.model import Policy
 from cloakwork.policy.semantics import NO_OWNER, PURPOSE_ASKED, is_unstated
 
-CASE_ID: Final = "case:concept:name"
 LARGE_EPSILON: Final = 4.0
 LARGE_DELTA: Final = 1e-6
 SMALL_K: Final = 5

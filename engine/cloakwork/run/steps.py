@@ -382,7 +382,7 @@ class GrantedStep:
             # A fault in it is that of who brings the mechanism, and is said so.
             with self.source.errors_attributed("complete failed"):
                 completion = kind.complete(sample)
-            return self.source.guarded(completion, "complete failed")
+            return self.source.held(completion, np.ndarray, "complete")
 
         action = noise_on_times(perturbing, complete, stream)
         return Outcome(action, recorded=composed(books.recorded))
