@@ -112,7 +112,7 @@ def test_a_log_without_times_gets_no_guarantee_about_them():
 def test_a_person_of_several_cases_is_asked_about():
     """The unit is for the author to say."""
     found = suggest(RICH, HEADER)
-    assert found.persons == ("case:customer",)
+    assert found.persons == ("case:mail", "case:customer")
     assert '# unit: {attribute: "case:customer", max_cases: 5}' in policy_text(found)
 
 

@@ -82,6 +82,16 @@ EXPOSED = put("expose", {"case:diagnosis": "The partner is bound by contract"})
         ("needs a delta", "dp-control-flow", [goal(delta=0)]),
         ("no budget.total", "dp-control-flow", [put("budget", {})]),
         (
+            "pays for no release: a guarantee asks for epsilon 3",
+            "dp-control-flow",
+            [goal(epsilon=3), put("budget", {"total": {"epsilon": 2.9, "delta": 1e-6}})],
+        ),
+        (
+            "pays for no release",
+            "dp-control-flow",
+            [goal(epsilon=3), put("budget", {"release": {"guessing_advantage": 0.5}})],
+        ),
+        (
             "is short",
             "kanon-control-flow",
             [

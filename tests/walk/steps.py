@@ -41,7 +41,7 @@ def with_windows(policy: str, every: str) -> str:
     """The policy as its author edits it: enough for one release of each window."""
     found = re.sub(
         r"\n    total: \{[^}]*\}[^\n]*\n",
-        f"\n    total: {{epsilon: 1.0, delta: 1.0e-6}}\n"
+        f"\n    total: {{epsilon: 2.0, delta: 1.0e-6}}\n"
         f"    windows: {{by: case-start, every: {every}}}\n",
         policy,
     )

@@ -443,8 +443,9 @@ def classify(figures: Figures) -> Proposal:
 
     # Persons by the values, whatever the attribute is called.
     if figures.like_people >= LIKE_PEOPLE and not named(WHO):
-        if figures.of_case and named(PERSON):
-            reason = "holds what looks like names of the persons that the log is about"
+        # One of staff may be named here, or whom the case is about: it is protected as the latter.
+        if figures.of_case:
+            reason = "holds what looks like names or logins of people, one for each case"
             return proposal("identifier", "identifier", reason)
         if figures.alone >= MOSTLY_ALONE:
             reason = "holds what looks like names or logins of people, most in one case only"

@@ -22,6 +22,7 @@ import polars as pl
 from pydantic import ValidationError
 
 from cloakwork.authoring.attributes import (
+    LIKE_PEOPLE,
     Proposal,
     ValueType,
     classify,
@@ -473,6 +474,7 @@ def _notes_on(found: Suggestion) -> Iterator[str]:
         yield tried_on(found.sample)
     if found.log is not None:
         yield from rows_left_out(found.log)
+        yield from (note for note in found.log.notes if note.startswith("events without"))
         for name in (CASE_ID, *found.persons):
             yield from read_alike(found.log.cases, name)
         if START in found.log.events.columns:
@@ -638,10 +640,10 @@ def _can_be_named(name: str) -> bool:
 
 def _names_persons(proposal: Proposal) -> bool:
     figures = proposal.figures
+    is_named = names_one_of(words_of(figures.bare_name), PERSON)
+    is_person = is_named or (proposal.role == "identifier" and figures.like_people >= LIKE_PEOPLE)
     # Fewer values than cases: somebody has more than one.
-    return (
-        names_one_of(words_of(figures.bare_name), PERSON) and 1 < figures.distinct < figures.cases
-    )
+    return is_person and 1 < figures.distinct < figures.cases
 
 
 def header_of(

@@ -225,6 +225,16 @@ def no_total(policy: Policy) -> Iterator[Advice]:
         yield Advice(("spec", "budget"), message)
 
 
+def total_too_small(policy: Policy) -> Iterator[Advice]:
+    """Each release costs at least what one of its guarantees asks for."""
+    budget = policy.spec.budget
+    for name, limit in (("release", budget.release), ("total", budget.total)):
+        for goal in policy.spec.guarantees:
+            if limit and isinstance(goal, DifferentialPrivacy) and goal.epsilon > limit.cost().epsilon:
+                message = f"pays for no release: a guarantee asks for epsilon {goal.epsilon:g}"
+                yield Advice(("spec", "budget", name), message)
+
+
 def short_reasons(policy: Policy) -> Iterator[Advice]:
     """A reason should tell an auditor something."""
     for column, reason in policy.spec.expose.items():
@@ -500,6 +510,9 @@ RULES: Final[Mapping[str, AdviceRule]] = {
         "warning", "Differential privacy over the control flow needs a delta.", no_delta
     ),
     "no-total": AdviceRule("warning", "Nothing limits what all releases cost together.", no_total),
+    "total-too-small": AdviceRule(
+        "warning", "A limit that is less than what one release costs.", total_too_small
+    ),
     "short-reason": AdviceRule("note", "The reason for an exposure says little.", short_reasons),
     "idle-exposure": AdviceRule("note", "An exposed attribute is dropped.", idle_exposures),
     "shallow-branch": AdviceRule(
