@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from cloakwork import errors as errors
+from cloakwork.base.arguments import checked
 
 if TYPE_CHECKING:
     from cloakwork.api import (
@@ -84,7 +85,10 @@ def __getattr__(name: str) -> Any:
     """
     if name not in _HOMES:
         raise AttributeError(f"module 'cloakwork' has no attribute '{name}'")
-    return getattr(import_module(_HOMES[name]), name)
+    found = getattr(import_module(_HOMES[name]), name)
+    # Once loaded, Python finds it without asking here.
+    globals()[name] = found if isinstance(found, type) else checked(found)
+    return globals()[name]
 
 
 def __dir__() -> list[str]:

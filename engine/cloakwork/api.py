@@ -1,6 +1,6 @@
 """The verbs of the Python interface, the same as the command line's."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -10,13 +10,12 @@ from pydantic import JsonValue
 
 from cloakwork.authoring.advice import lint_input, lint_log
 from cloakwork.authoring.registry import (
-    PolicySource,
     details_of,
     notes_on,
     policy_source,
     required_approval,
 )
-from cloakwork.base.errors import CloakworkError, FileProblem, LogError, PolicyError
+from cloakwork.base.errors import CloakworkError, LogError
 from cloakwork.base.progress import Reporter, heard_by, silent
 from cloakwork.engines.base import Engine
 from cloakwork.engines.memory import in_memory
@@ -70,29 +69,21 @@ from cloakwork.run.run import (
 from cloakwork.run.search_cache import SearchCache
 
 if TYPE_CHECKING:
-    from cloakwork.evaluation.compare import Comparison, Sweeps
+    from cloakwork.evaluation.compare import Comparison
 
 
-def load_policy(path_or_name: str | Path, *, ledger: Ledger | str | None = None) -> Policy:
+def load_policy(path_or_name: str | Path, *, ledger: Ledger | str | Path | None = None) -> Policy:
     """Read a policy file, a shipped policy by its name, or ``NAME@VERSION`` of the registry in
     ``ledger``; raises PolicyError with every fault found.
     """
-    return _source(path_or_name, ledger).policy()
-
-
-def _source(path_or_name: str | Path, ledger: Ledger | str | None) -> PolicySource:
-    if not isinstance(path_or_name, str | Path):
-        raise PolicyError(
-            [FileProblem("policy", f"must be a path or a name (got {type(path_or_name).__name__})")]
-        )
-    return policy_source(path_or_name, ledger)
+    return policy_source(path_or_name, ledger).policy()
 
 
 def apply(
     plan: Plan,
     log: object,
     *,
-    ledger: Ledger | str | None = None,
+    ledger: Ledger | str | Path | None = None,
     reporter: Reporter = silent,
     stopwatch: Stopwatch | None = None,
     columns: dict[str, str] | None = None,
@@ -121,11 +112,6 @@ def apply(
     ``device``: where networks are trained: ``cpu``, ``cuda`` (a graphics card) or ``auto``; raises
     MissingDevice, or MissingExtra without torch, before anything is charged.
     """
-    if not isinstance(plan, Plan):
-        what = type(plan).__name__
-        raise CloakworkError(
-            f"apply: needs a plan (got {what}); make one: make_plan(load_policy(...))"
-        )
     # Resolve: whether it is allowed, where networks are trained, and how the log is read.
     plan = in_form_of(plan, log, columns)
     book = Ledger.of(ledger)
@@ -174,7 +160,7 @@ def release(
     log: object,
     out: str | Path,
     *,
-    ledger: Ledger | str | None = None,
+    ledger: Ledger | str | Path | None = None,
     signing_key: SigningKey | str | Path | None = None,
     reporter: Reporter = silent,
     stopwatch: Stopwatch | None = None,
@@ -203,7 +189,7 @@ def release(
     elif isinstance(policy, Policy):
         plan = make_plan(policy, window=window)
     else:
-        plan = _source(policy, book).plan(window=window)
+        plan = policy_source(policy, book).plan(window=window)
     folder = Path(out)
     check_destination(folder)
     key = _signing_key(signing_key)
@@ -233,7 +219,7 @@ def release(
     return publish(made, folder, signing_key=key, reporter=reporter)
 
 
-def budget(plan: Plan, *, ledger: Ledger | str | None = None) -> BudgetForecast:
+def budget(plan: Plan, *, ledger: Ledger | str | Path | None = None) -> BudgetForecast:
     """What a release of ``plan`` would mean for its dataset's budget; raises where ``apply`` would
     refuse. Writes nothing.
     """
@@ -245,7 +231,7 @@ def profile(
     policy: Policy,
     log: object,
     *,
-    ledger: Ledger | str | None = None,
+    ledger: Ledger | str | Path | None = None,
     reporter: Reporter = silent,
     columns: dict[str, str] | None = None,
     window: str | None = None,
@@ -396,7 +382,7 @@ def risk(
     control: object = None,
     columns: dict[str, str] | None = None,
     policy: Policy | str | Path | None = None,
-    ledger: Ledger | str | None = None,
+    ledger: Ledger | str | Path | None = None,
     targets: int = 1000,
     seed: int = 1,
     membership: int = 0,
@@ -481,8 +467,8 @@ def compare(
     log: object,
     policies: Policy | str | Path | Sequence[Policy | str | Path],
     *,
-    sweep: "Sweeps" = (),
-    ledger: Ledger | str | None = None,
+    sweep: Mapping[str, Iterable[str | int | float]] | Sequence[str] = (),
+    ledger: Ledger | str | Path | None = None,
     columns: dict[str, str] | None = None,
     profile: Profile | None = None,
     cases: int | None = None,
@@ -523,7 +509,7 @@ def make_report(
     format: ReportFormat = "html",  # noqa: A002 - the option's name
     *,
     public_key: str | Path | None = None,
-    ledger: Ledger | str | None = None,
+    ledger: Ledger | str | Path | None = None,
     risk: RiskReport | str | Path | None = None,
 ) -> bytes:
     """The report of the release in ``folder`` as the content of a file: what ``cloakwork report

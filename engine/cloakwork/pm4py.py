@@ -56,7 +56,7 @@ def anonymize(
     attributes: Mapping[str, Any] | None = None,
     assume: Mapping[str, Any] | None = None,
     total: Mapping[str, float] | None = None,
-    ledger: Ledger | str | None = None,
+    ledger: Ledger | str | Path | None = None,
 ) -> "pd.DataFrame":
     """``frame`` anonymized: a release as any other, which ``ledger`` charges to ``dataset``.
 

@@ -223,7 +223,7 @@ def test_what_is_no_log_or_no_plan(odd: Any, ledger: str) -> None:
     assert "must be an EventLog, a path or a table" in one_line(
         lambda: cloakwork.apply(a_plan(), odd, ledger=ledger)
     )
-    assert "needs a plan" in one_line(
+    assert "plan must be Plan (got" in one_line(
         lambda: cloakwork.apply(odd, pl.DataFrame(ROWS), ledger=ledger)
     )
     assert "must be a pandas table" in one_line(lambda: cloakwork.EventLog.from_pandas(odd))
@@ -243,7 +243,7 @@ def test_a_shipped_policy_is_found_by_its_name() -> None:
         lambda: cloakwork.load_policy("kanon-dp-timestamp")
     )
     odd: Any = 3
-    assert "must be a path or a name" in one_line(lambda: cloakwork.load_policy(odd))
+    assert "path_or_name must be str or Path (got" in one_line(lambda: cloakwork.load_policy(odd))
     assert cloakwork.load_policy(
         os.fspath(Path(__file__).parents[2] / "policies" / "kanon-dp-timestamps.yaml")
     )

@@ -83,7 +83,7 @@ class Registry:
     key that cannot, PolicyError for a version that is not there.
     """
 
-    def __init__(self, ledger: Ledger | str | None = None) -> None:
+    def __init__(self, ledger: Ledger | str | Path | None = None) -> None:
         self.ledger = Ledger.of(ledger)
 
     def versions(
@@ -454,7 +454,7 @@ class PolicySource:
         return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
-def policy_source(source: str | Path, ledger: Ledger | str | None = None) -> PolicySource:
+def policy_source(source: str | Path, ledger: Ledger | str | Path | None = None) -> PolicySource:
     """The policy at a path, of a shipped name, ``NAME@VERSION`` of the registry in ``ledger``, or
     that of a saved plan (JSON).
 

@@ -46,6 +46,7 @@ class Opened:
     seen: pl.DataFrame
 
 
+@runtime_checkable
 class Engine(Protocol):
     """Where rows are worked on; everything else is the same on every engine.
 

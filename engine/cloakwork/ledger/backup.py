@@ -40,7 +40,7 @@ class LedgerCopy:
     key_file: Path
 
 
-def back_up(ledger: Ledger | str | None, out: Path) -> LedgerCopy:
+def back_up(ledger: Ledger | str | Path | None, out: Path) -> LedgerCopy:
     """Write the ledger as of this moment to the new file ``out``, readable by its owner only.
 
     Raises OutputError where the file cannot be written or stands already, LedgerError where the
@@ -64,7 +64,7 @@ def back_up(ledger: Ledger | str | None, out: Path) -> LedgerCopy:
     return LedgerCopy(count, count, held.latest, book.key_file)
 
 
-def restore(backup: Path, ledger: Ledger | str | None) -> LedgerCopy:
+def restore(backup: Path, ledger: Ledger | str | Path | None) -> LedgerCopy:
     """Bring the ledger to what ``backup`` holds, in one transaction: begin it, or add what it
     lacks.
 

@@ -5,6 +5,7 @@ which other datasets seem to hold the same cases, which comparisons were made.
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -56,7 +57,7 @@ class DatasetOverview:
         return self.summary.declaration
 
 
-def datasets(ledger: Ledger | str | None = None) -> tuple[DatasetOverview, ...]:
+def datasets(ledger: Ledger | str | Path | None = None) -> tuple[DatasetOverview, ...]:
     """Every dataset that was declared or released from, in order of its first entry; raises
     LedgerError where the ledger cannot be read.
     """
@@ -96,7 +97,7 @@ Sign = Callable[[bytes], Mapping[str, str]]
 
 
 def declare_dataset(
-    ledger: Ledger | str | None,
+    ledger: Ledger | str | Path | None,
     dataset: str,
     *,
     owner: str | None = None,

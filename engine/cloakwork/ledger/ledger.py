@@ -195,16 +195,16 @@ class Ledger:
     """
 
     def __init__(
-        self, url: str | None = None, *, notice: Callable[[str], None] = print_notice
+        self, url: str | Path | None = None, *, notice: Callable[[str], None] = print_notice
     ) -> None:
         named = url or os.environ.get(URL_VARIABLE)
-        address = named or str(data_home() / "ledger.db")
+        address = os.fspath(named or data_home() / "ledger.db")
         self.journal: Final = Journal(address, notice, make_folder=not named)
         self._locks: dict[str, ReleaseLock] = {}
         self._reserved: list[Reservation] = []
 
     @classmethod
-    def of(cls, ledger: "Ledger | str | None") -> "Ledger":
+    def of(cls, ledger: "Ledger | str | Path | None") -> "Ledger":
         """A ledger as it is, or the one at this address; None: the user's."""
         return ledger if isinstance(ledger, Ledger) else cls(ledger)
 

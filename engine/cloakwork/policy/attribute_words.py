@@ -99,8 +99,8 @@ PERSON: Final = stems("""
     requester requestor claimant complainant aanvrager indiener melder antragsteller
     policyholder borrower debitor versicherungsnehmer versichert verzekerde asegurado assure
     assicurato richiedente solicitante demandeur cliente paciente paziente mieter huurder
-    pupil schüler schueler schuler leerling élève eleve alumno alunno studierende auszubildende azubi
-    participant teilnehmer deelnemer resident bewohner bewoner recipient empfänger
+    pupil schüler schueler schuler leerling élève eleve alumno alunno studierende auszubildende
+    azubi participant teilnehmer deelnemer resident bewohner bewoner recipient empfänger
     empfaenger beneficiary beneficiario bewerber candidate kandidat sollicitant victim opfer
     verdächtige verdaechtige defendant angeklagte witness zeuge traveller traveler reisende
     bürger cliënt patiënt versicherter

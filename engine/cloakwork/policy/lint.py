@@ -230,7 +230,11 @@ def total_too_small(policy: Policy) -> Iterator[Advice]:
     budget = policy.spec.budget
     for name, limit in (("release", budget.release), ("total", budget.total)):
         for goal in policy.spec.guarantees:
-            if limit and isinstance(goal, DifferentialPrivacy) and goal.epsilon > limit.cost().epsilon:
+            if (
+                limit
+                and isinstance(goal, DifferentialPrivacy)
+                and goal.epsilon > limit.cost().epsilon
+            ):
                 message = f"pays for no release: a guarantee asks for epsilon {goal.epsilon:g}"
                 yield Advice(("spec", "budget", name), message)
 
