@@ -75,8 +75,8 @@ def test_a_log_compared_with_itself_has_lost_nothing(cloakwork, tmp_path):
     first, *lines = shown.out.splitlines()
     assert first == "Raw log: internal, never publish"
     figures = {line[:54].strip(): line[54:].strip() for line in lines}
-    assert figures["Relative log similarity"] == "1"
-    assert figures["Case durations"] == figures["Two attributes together"] == "0"
+    assert figures["Relative log similarity"] == "1 (1 is best)"
+    assert figures["Case durations"] == figures["Two attributes together"] == "0 (0 is best)"
     assert "Next activity, learned from the release" in figures
     document = json.loads(cloakwork(*asked, "--json").out)
     found = Utility.model_validate(document)

@@ -190,7 +190,8 @@ def as_number(value: Any) -> Any:
     # YAML 1.1 reads 1e-6 (no dot) as a string.
     if isinstance(value, str):
         if not _NUMBER.match(value):
-            raise ValueError("must be a number")
+            hint = ", with a point before decimals" if "," in value else ""
+            raise ValueError(f"must be a number{hint}")
         return float(value)
     # To Python a truth value is a number.
     if isinstance(value, bool):

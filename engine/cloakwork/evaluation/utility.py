@@ -356,19 +356,21 @@ class Utility(Frozen):
         "True variants", "Released variants that occur in the source."
     )
     fake_variants: int | None = figure(
-        "Fake variants", "Released variants that do not occur in the source."
+        "Fake variants", "Released variants that do not occur in the source. 0 is best."
     )
     variant_precision: float | None = figure(
-        "Variant precision", "Share of the released variants that are true."
+        "Variant precision", "Share of the released variants that are true. 1 is best."
     )
     variant_recall: float | None = figure(
-        "Variant recall", "Share of the source's variants that are released."
+        "Variant recall", "Share of the source's variants that are released. 1 is best."
     )
     case_precision: float | None = figure(
-        "Variant precision, by cases", "Share of the released cases that follow a true variant."
+        "Variant precision, by cases",
+        "Share of the released cases that follow a true variant. 1 is best.",
     )
     case_recall: float | None = figure(
-        "Variant recall, by cases", "Share of the source's cases whose variant is released."
+        "Variant recall, by cases",
+        "Share of the source's cases whose variant is released. 1 is best.",
     )
     relative_log_similarity: float | None = figure(
         "Relative log similarity",

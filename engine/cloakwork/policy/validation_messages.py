@@ -146,6 +146,8 @@ def _expectation(item: Mapping[str, Any], steps: Steps) -> str:
             return f"must be a list, such as {_LISTS[name]}"
     if kind == "string_pattern_mismatch" and steps and steps[-1] in _PATTERNS:
         return _PATTERNS[str(steps[-1])]
+    if kind == "string_type" and steps[-1:] == ("version",):
+        return f"{_PATTERNS['version']}, in quotes"
     if kind in _BOUNDS:
         return _BOUNDS[kind].format(**ctx)
     message = str(item["msg"])

@@ -207,7 +207,8 @@ def utility_lines(found: "Utility", width: int) -> Iterator[str]:
     figures = [*lines(found)]
     room = max((len(each.name) for each in figures), default=0) + 2
     for each in figures:
-        yield f"{each.name:<{room}}{each.value}"
+        best = [value for value in "01" if f"{value} is best" in each.says]
+        yield f"{each.name:<{room}}{each.value}{f' ({best[0]} is best)' if best else ''}"
     notes = (*found.notes, *(found.whole_log.notes if found.whole_log else ()))
     yield from block("Note", notes, width, indent=6)
 
