@@ -488,7 +488,7 @@ def compare(
     """
     from cloakwork.evaluation.compare import PublicFacts, compare_settings
 
-    book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    book = Ledger.of(ledger)
     listed = [policies] if isinstance(policies, Policy | str | Path) else policies
     source = None if log is None else given_log(log)
     if isinstance(source, Path):
