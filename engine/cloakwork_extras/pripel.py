@@ -21,7 +21,7 @@ from cloakwork.base.progress import say
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee
 from cloakwork.kernel import Cases, Column, Kernel, Measured, Randomness
 from cloakwork.kernel.perturb import Grid
-from cloakwork.log.variants import position_to_code
+from cloakwork.log.variants import positions_to_codes
 from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal, Theorem, option_fault
 from cloakwork.mechanisms.steps import Listed, Measurement, MeasureStep, Numbers, Times
 from cloakwork_extras.trees.prefix_tree import DEFAULT_LENGTH
@@ -69,8 +69,7 @@ class DistinctCases:
 
     def texts(self) -> list[str]:
         """Each sequence with one character for an activity, by its place in the alphabet."""
-        places = range(len(self.cases.alphabet))
-        letters = np.array([position_to_code(place) for place in places], "<u4")
+        letters = positions_to_codes(np.arange(len(self.cases.alphabet), dtype="<u4"))
         bounds = self.cases.offsets.tolist()
         return [
             letters[self.cases.codes[bounds[case] : bounds[case + 1]]].tobytes().decode("utf-32-le")

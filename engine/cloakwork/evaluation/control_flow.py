@@ -17,13 +17,12 @@ from typing import Any, Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from cloakwork.base.arrays import Bools, Floats, Ints
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.quantities import Frozen, figure
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog, LogHandle
-from cloakwork.log.variants import position_to_code, variants_of
+from cloakwork.log.variants import EditDistances, encode_sequences, variants_of
 
 Variant = tuple[str, ...]
 
@@ -118,23 +117,13 @@ def _cases_of(side: Histogram) -> Floats:
     return np.array(list(side.values()), np.float64)
 
 
-def _edit_distances(rows: Iterable[Variant], columns: Iterable[Variant]) -> NDArray[np.int32]:
-    """Edit distances between variants, in activities: int32, shape (rows, columns)."""
-    from rapidfuzz import process
-    from rapidfuzz.distance import Levenshtein
-
+def _edit_distances(rows: Iterable[Variant], columns: Iterable[Variant]) -> Ints:
+    """Edit distances between variants, in activities: int64, shape (rows, columns)."""
     sides = [list(rows), list(columns)]
-    alphabet = {label for side in sides for variant in side for label in variant}
-    # Each activity becomes one character, so that the distance of texts is that of variants.
-    letters = {label: chr(position_to_code(place)) for place, label in enumerate(sorted(alphabet))}
-    texts = [["".join(letters[label] for label in variant) for variant in side] for side in sides]
-    return np.asarray(
-        process.cdist(
-            *texts,
-            scorer=Levenshtein.distance,
-            dtype=np.int32,
-        )
-    )
+    both = pl.Series([*sides[0], *sides[1]], dtype=pl.List(pl.String))
+    distances = EditDistances(encode_sequences(both).texts)
+    places = np.arange(len(both))
+    return distances.between(*np.split(places, [len(sides[0])]))
 
 
 def _transport_cost(

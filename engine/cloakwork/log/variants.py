@@ -233,22 +233,18 @@ def encode_sequences(sequences: pl.Series) -> CodedSequences:
     alphabet = tuple(labels_in_order.to_list())
     position = labels.cast(pl.Enum(labels_in_order)).to_physical().to_numpy().astype(np.uint32)
     # All texts as one, cut where sequences end: much faster than a join for each.
-    codes = np.where(
-        position < _FIRST_SURROGATE,
-        position,
-        position + _NUMBER_OF_SURROGATES,
-    )
-    characters = codes.astype("<u4").tobytes().decode("utf-32-le")
+    characters = positions_to_codes(position).astype("<u4").tobytes().decode("utf-32-le")
     borders = [0, *np.cumsum(sequences.list.len().to_numpy()).tolist()]
     texts = tuple(characters[start:end] for start, end in pairwise(borders))
     return CodedSequences(alphabet, texts)
 
 
-def position_to_code(position: int) -> int:
-    """The code point that stands for the label at ``position`` of the alphabet; the surrogates are
-    left out.
+def positions_to_codes(positions: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """The code points that stand for the labels at ``positions`` of the alphabet; the surrogates
+    are left out.
     """
-    return position if position < _FIRST_SURROGATE else position + _NUMBER_OF_SURROGATES
+    behind = positions + np.uint32(_NUMBER_OF_SURROGATES)
+    return np.where(positions < _FIRST_SURROGATE, positions, behind)
 
 
 class EditDistances:
