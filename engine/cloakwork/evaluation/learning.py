@@ -5,10 +5,11 @@ Every fifth case of the source is held out. A model of the release and one of th
 cases are tried on these: what differs is what the release lost.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
+import polars as pl
 
 from cloakwork.base.arrays import Bools, Floats, Ints, begins_of
 from cloakwork.base.quantities import Frozen, figure
@@ -107,7 +108,7 @@ def learned_from(source: EventLog, release: EventLog) -> LearnedFrom:
     contexts = both.contexts()
     for name, rows in taught.items():
         if rows.any():
-            guesses = _guesses(_most_frequent, contexts, both.following, rows, both.held)
+            guesses = _guesses(_MOST_FREQUENT, contexts, both.following, rows, both.held)
             found[f"next_activity_{name}"] = float((guesses == both.following[both.held]).mean())
     if all(TIMESTAMP in log.events.columns for log in (source, release)):
         hours = np.concatenate([_hours(source), _hours(release)])
@@ -137,14 +138,14 @@ def _figures_of_times(
     tried, found = both.held & known, dict[str, float]()
     for name, rows in taught.items():
         if (rows & known).any() and tried.any():
-            guesses = _guesses(_medians, groups, remaining, rows & known, tried)
+            guesses = _guesses(_MEDIAN, groups, remaining, rows & known, tried)
             off = np.abs(guesses - remaining[tried])
             found[f"remaining_hours_{name}"] = float(off.mean())
     return found
 
 
 def _guesses(
-    of_groups: Callable[[Ints, Any, int], Ints | Floats],
+    of_group: pl.Expr,
     groupings: Sequence[Ints],
     values: Ints | Floats,
     taught: Bools,
@@ -153,31 +154,20 @@ def _guesses(
     """For each event ``tried`` what its group tells of the values ``taught``, by the last of the
     groupings that knows the group: from the widest to the narrowest.
     """
-    guesses = np.full(int(tried.sum()), -1.0)
+    guesses = pl.Series([None] * int(tried.sum()), dtype=pl.Float64)
     for group in groupings:
-        found = of_groups(group[taught], values[taught], int(group.max()) + 1)
-        known = found[group[tried]]
-        guesses = np.where(known >= 0, known, guesses)
-    return guesses
+        known = pl.DataFrame({"group": group[taught], "value": values[taught]})
+        told = known.group_by("group").agg(of_group.cast(pl.Float64).alias("told"))
+        asked = pl.DataFrame({"group": group[tried], "wider": guesses})
+        found = asked.join(told, on="group", how="left", maintain_order="left")
+        guesses = found.select(pl.coalesce("told", "wider")).to_series()
+    return guesses.to_numpy()
 
 
-def _most_frequent(group: Ints, values: Ints, groups: int) -> Ints:
-    """The most frequent value of each group, the smallest of several; -1 where it has none."""
-    width = int(values.max(initial=0)) + 1
-    cells, counts = np.unique(group * width + values, return_counts=True)
-    order = np.lexsort((-cells, counts))
-    found = np.full(groups, -1)
-    # Of several entries of a group the last one stays.
-    found[cells[order] // width] = cells[order] % width
-    return found
+_MOST_FREQUENT: Final = pl.col("value").mode().min()
+"""The smallest of several."""
 
-
-def _medians(group: Ints, values: Floats, groups: int) -> Floats:
-    """The median of each group, of two middle values the larger; -1 where it has none. No other
-    guess is off by less, on average, among what was taught.
-    """
-    counts = np.bincount(group, minlength=groups)
-    ordered = values[np.lexsort((values, group))]
-    # Where the middle value of each group lies, all values being ordered by group.
-    middle = np.cumsum(counts) - counts + counts // 2
-    return np.where(counts > 0, ordered[np.minimum(middle, len(ordered) - 1)], -1.0)
+_MEDIAN: Final = pl.col("value").quantile(0.5, "higher")
+"""Of two middle values the larger. No other guess is off by less, on average, among what was
+taught.
+"""
