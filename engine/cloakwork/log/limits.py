@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from cloakwork.base.errors import LogError
 from cloakwork.base.frozen import frozen
-from cloakwork.base.text import SIZES, size_text
+from cloakwork.base.text import SIZES, shown, size_text
 
 ENVIRONMENT: Final = "CLOAKWORK_LIMITS"
 
@@ -86,12 +86,10 @@ def parse_limits(text: str) -> Limits:
         name = name.strip()
         if name not in names:
             known = ", ".join(names)
-            raise ValueError(f"'{_fit_for_a_line(name)}' is no limit; there are {known}")
+            raise ValueError(f"'{shown(name)}' is no limit; there are {known}")
         found = _SIZE.fullmatch(size)
         if not found or not int(found[1]):
-            raise ValueError(
-                f"'{_fit_for_a_line(pair)}' is not NAME=NUMBER, with a number of at least 1"
-            )
+            raise ValueError(f"'{shown(pair)}' is not NAME=NUMBER, with a number of at least 1")
         number, unit = found.groups()
         changed[names[name]] = int(number) * SIZES[unit or ""]
     return replace(Limits(), **changed)
@@ -145,8 +143,3 @@ def raising(limit: str, least: int) -> str:
     # A number as ``parse_limits`` reads it.
     parsable = str(least) if text.endswith("bytes") else text.replace(" ", "")
     return f"if you trust the file, set {ENVIRONMENT}={limit}={parsable}"
-
-
-def _fit_for_a_line(text: str) -> str:
-    plain = "".join(char for char in text if char.isprintable())
-    return plain if len(plain) <= 40 else plain[:37] + "..."
