@@ -3,7 +3,6 @@ it was revoked.
 """
 
 import base64
-import binascii
 import hashlib
 import unicodedata
 from collections.abc import Iterable
@@ -25,6 +24,7 @@ from cloakwork.policy.model import Policy
 from cloakwork.publishing.keys import (
     SigningKey,
     canonical,
+    is_signature,
     may_approve,
     pre_authentication_encoding,
     trusted_key,
@@ -108,16 +108,9 @@ class SignedStatement(Frozen):
 
     def _fits(self) -> bool:
         """Whether the key signed this statement."""
-        from cryptography.exceptions import InvalidSignature
-
         public = trusted_key(self.keyid)
-        if public is None:
-            return False
-        try:
-            public.verify(base64.b64decode(self.sig, validate=True), _message(self.statement))
-        except (InvalidSignature, binascii.Error, ValueError):
-            return False
-        return True
+        message = _message(self.statement)
+        return public is not None and is_signature(self.sig, message, public)
 
     def body(self) -> dict[str, Any]:
         """As the ledger's journal holds it."""

@@ -134,15 +134,21 @@ def signed_by(text: bytes, signature: object) -> str:
             who = f"key {keyid[:16]}, {why_trusted(keyid)}"
         case _:
             return "no signature"
-    from cryptography.exceptions import InvalidSignature
-
     public = trusted_key(keyid)
-    try:
-        if public is not None:
-            public.verify(base64.b64decode(sig, validate=True), text)
-    except (InvalidSignature, ValueError):
+    if public is not None and not is_signature(sig, text, public):
         return f"key {keyid[:16]}, whose signature does not fit"
     return who
+
+
+def is_signature(sig: str, message: bytes, public: "Ed25519PublicKey") -> bool:
+    """Whether ``sig``, in base64, is the owner's of ``public`` over ``message``."""
+    from cryptography.exceptions import InvalidSignature
+
+    try:
+        public.verify(base64.b64decode(sig, validate=True), message)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
 
 
 def trusted_key(keyid: str) -> "Ed25519PublicKey | None":
@@ -499,16 +505,8 @@ def is_signed_by(envelope: Envelope, public: "Ed25519PublicKey", keyid: str) -> 
     """Whether the signature that hints at ``keyid`` was made over this payload by the owner of
     ``public``.
     """
-    from cryptography.exceptions import InvalidSignature
-
     message = pre_authentication_encoding(envelope.content(), envelope.payload_type)
     # The hint only chooses which signature to look at; the key decides.
-    for signature in envelope.signatures:
-        if signature.keyid != keyid:
-            continue
-        try:
-            public.verify(base64.b64decode(signature.sig), message)
-        except InvalidSignature:
-            return False
-        return True
-    return False
+    hinted = (each.sig for each in envelope.signatures if each.keyid == keyid)
+    sig = next(hinted, None)
+    return sig is not None and is_signature(sig, message, public)
