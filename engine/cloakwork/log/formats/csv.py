@@ -19,7 +19,6 @@ from cloakwork.log.formats.csv_records import (
     CORRECTION,
     CsvBlocks,
     Records,
-    split_fields,
 )
 from cloakwork.log.formats.options import InputOptions
 from cloakwork.log.formats.row_source import RawChunk, Reader, ReadRequest
@@ -187,9 +186,11 @@ def read_header(
         )
     # Counted before it is split: a forged header may name millions of columns.
     refuse_columns(path, "the file", int(found.separators[0]) + 1, limits, line=1)
-    header = [name.decode() for name in split_fields(found.data[: found.ends[0]], separator)]
+    line = found.data[: found.ends[0]]
+    fields = pl.read_csv(line, separator=separator, has_header=False, infer_schema=False)
+    header = [name or "" for name in fields.row(0)]
     # Neither is seen on a screen: a second mark, and every other byte of what is UTF-16.
-    if header[0].startswith("\ufeff") or any("\0" in name for name in header):
+    if line.startswith(BOM) or header[0].startswith("\ufeff") or b"\0" in line:
         raise LogError(
             path,
             "a byte-order mark or a NUL stands in the names of the columns",

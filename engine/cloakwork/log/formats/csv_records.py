@@ -108,27 +108,6 @@ def line_at(data: bytes, place: int) -> int:
     return data.count(b"\n", 0, place) + 1
 
 
-def split_fields(record: bytes, separator: str) -> list[bytes]:
-    """The fields of one record of ``Records.data``, without their quotes."""
-    found: list[bytes] = []
-    place = 0
-    split = separator.encode()
-    while True:
-        quoted = _QUOTED.match(record, place)
-        if quoted:
-            end = quoted.end()
-            field = quoted[0][1:-1].replace(b'""', b'"')
-        else:
-            end = record.find(split, place)
-            if end < 0:
-                end = len(record)
-            field = record[place:end]
-        found.append(field)
-        if end >= len(record):
-            return found
-        place = end + 1
-
-
 def _quotes_are_plain(data: bytes, separator: str) -> bool:
     """Whether counting quotes tells what is quoted.
 
