@@ -34,7 +34,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
-from typing import TYPE_CHECKING, BinaryIO, Final, Self
+from typing import BinaryIO, Final, Self
 
 import numpy as np
 import polars as pl
@@ -52,9 +52,6 @@ from cloakwork.log.formats.options import InputOptions
 from cloakwork.log.formats.round_trip import ColumnKinds, FileParts, kinds_of, kinds_together
 from cloakwork.publishing.from_plan import HeldAttributes, attributes_of, merged_attributes
 from cloakwork.publishing.statement import file_digest
-
-if TYPE_CHECKING:
-    import polars as pl
 
 PLAN_FILE: Final = "plan.json"
 STATEMENT_FILE: Final = "statement.json"
@@ -232,15 +229,13 @@ _MOST_MEASURED: Final = 50_000_000
 """Rows of measurements that are read: more than any release has."""
 
 
-def measurements_table(answers: Sequence[Answer]) -> "pl.DataFrame":
+def measurements_table(answers: Sequence[Answer]) -> pl.DataFrame:
     """The noisy tables as one of four columns: ``table`` its name, ``key`` a list of values as
     JSON, ``value`` with its noise, ``sigma`` the deviation of that, in the unit of the value.
 
     Tables are in the order in which they were asked for; of several of one name the later ones have
     a number.
     """
-    import polars as pl
-
     parts = []
     asked = Counter[str]()
     for answer in answers:
@@ -259,12 +254,10 @@ def measurements_table(answers: Sequence[Answer]) -> "pl.DataFrame":
     return pl.concat(parts)
 
 
-def read_measurements(path: Path) -> "pl.DataFrame":
+def read_measurements(path: Path) -> pl.DataFrame:
     """What ``measurements_table`` made; raises VerificationFailed, in one line, where the file is
     something else. Only of a file that is known to be authentic.
     """
-    import polars as pl
-
     expected = dict(zip(_COLUMNS, (pl.String, pl.String, pl.Float64, pl.Float64), strict=True))
     fault = f"{path.name}: is no table of {listed(_COLUMNS)}"
     try:
