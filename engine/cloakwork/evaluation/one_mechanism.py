@@ -98,13 +98,7 @@ class Prepared:
 
     def _bounded(self, log: EventLog, noise: Noise) -> EventLog:
         """The log with a unit's contribution bounded as the facts say."""
-        params = BoundParams(
-            attribute=self.facts.unit.attribute,
-            max_cases=self.facts.unit.max_cases,
-            alphabet=self.facts.alphabet,
-            longest_case=self.facts.longest_case,
-        )
-        return run_step(catalogue()["bound"], params, log, noise)
+        return run_step(catalogue()["bound"], BoundParams.of(self.facts), log, noise)
 
 
 def prepare(

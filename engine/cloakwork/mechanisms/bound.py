@@ -31,6 +31,16 @@ class BoundParams(Frozen):
     alphabet: tuple[str, ...] | None = None
     longest_case: Annotated[int, Field(ge=1)] | None = None
 
+    @classmethod
+    def of(cls, facts: Facts) -> "BoundParams":
+        """What declared facts bound."""
+        return cls(
+            attribute=facts.unit.attribute,
+            max_cases=facts.unit.max_cases,
+            alphabet=facts.alphabet,
+            longest_case=facts.longest_case,
+        )
+
 
 class BoundContributions(MeetsNoGoal[BoundParams]):
     """Keep at most ``max_cases`` random cases of each unit, declared labels only, and the first

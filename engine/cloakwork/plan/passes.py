@@ -178,12 +178,7 @@ def bound_contributions(draft: Draft) -> Draft:
     """Begin with a step that bounds what one unit contributes, by declared facts only."""
     facts = draft.facts
     mechanism = draft.catalogue["bound"]
-    params = BoundParams(
-        attribute=facts.unit.attribute,
-        max_cases=facts.unit.max_cases,
-        alphabet=facts.alphabet,
-        longest_case=facts.longest_case,
-    )
+    params = BoundParams.of(facts)
     # Of the cases and events that the step may leave out, it says which.
     left_out = ["events without an activity"]
     if params.alphabet is not None:

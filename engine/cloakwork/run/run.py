@@ -658,14 +658,8 @@ def measure(
     with recording_failure(reservation):
         # Bounded as a release bounds it: the parameters charge for that.
         own, _ = own_cases(prepared, facts, reservation, engine)
-        bounds = BoundParams(
-            attribute=facts.unit.attribute,
-            max_cases=facts.unit.max_cases,
-            alphabet=facts.alphabet,
-            longest_case=facts.longest_case,
-        )
         cut = BoundContributions().rewrite(
-            bounds,
+            BoundParams.of(facts),
             Decision(pl.DataFrame()),
             noise.stream(),
         )
