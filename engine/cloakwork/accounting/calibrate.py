@@ -150,20 +150,16 @@ def partition_threshold(
     Raises MechanismError unless ``1/scale >= -ln(1 - delta)``, which the theorem needs.
     """
     scale = _checked_scale(scale, max_cases)
-    if not 0 < delta < 1:
-        raise MechanismError("threshold", f"delta must lie between 0 and 1; it is {delta:g}")
+    _require_delta(delta)
     if exp_minus(1 / Fraction(scale))[1] > 1 - exactly(delta):
         reason = f"a scale of {scale:g} is too large for delta {delta:g}"
         raise MechanismError("threshold", f"{reason}: 1/scale must be at least -ln(1 - delta)")
     allowed = min(exactly(delta), Fraction(delta)) / max_cases
-    # The threshold by floating-point arithmetic; the loops below make it exact.
-    log_ratio = math.log(max_cases / delta) - math.log1p(math.exp(-1 / scale))
-    above = math.ceil(scale * max(0.0, log_ratio))
-    while _laplace_tail_bounds(scale, above)[1] > allowed:
-        above += 1
-    while _laplace_tail_bounds(scale, above - 1)[1] <= allowed:
-        above -= 1
-    return max_cases + above
+    # More than delta at max_cases itself: there it is 1/(1 + e**(-1/scale)), and delta is at most
+    # 1 - e**(-1/scale).
+    return max_cases + least_above(
+        0, lambda above: _laplace_tail_bounds(scale, above)[1] <= allowed
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -194,8 +190,7 @@ def gaussian_threshold(
     At most one above the least such tau where sigma is 1 or more (checked in the tests). Raises
     MechanismError for a delta outside (1e-290, 1) or a sigma that cannot be drawn.
     """
-    if not 1e-290 < delta < 1:
-        raise MechanismError("threshold", f"delta must lie between 0 and 1; it is {delta:g}")
+    _require_delta(delta, 1e-290)
     return least_above(
         max_cases, lambda tau: gaussian_threshold_delta(sigma, tau, max_cases) <= delta
     )
@@ -215,11 +210,8 @@ def gaussian_threshold_delta(
     Pr[N >= j] <= Phi(-(j - 1/2)/sigma) for j >= sigma + 1/2, and Phi(-(j - 1)/sigma) for j >= 1.
     """
     sigma = drawn_sigma(sigma)
+    _require_cases(max_cases)
     above = tau - max_cases
-    if max_cases < 1:
-        raise MechanismError(
-            "threshold", f"at most {max_cases} cases a unit: the bound must be at least 1"
-        )
     if above < 1:
         return 1.0
     start = above - 0.5 if above >= sigma + 0.5 else above - 1.0
@@ -243,8 +235,7 @@ def truncation_bound(
     MechanismError for a delta outside (0, 1).
     """
     scale = _checked_scale(scale, max_cases)
-    if not 0 < delta < 1:
-        raise MechanismError("threshold", f"delta must lie between 0 and 1; it is {delta:g}")
+    _require_delta(delta)
     allowed = min(exactly(delta), Fraction(delta))
     # Below m moves are charged delta 1.
     return least_above(
@@ -281,11 +272,20 @@ def largest_delta(units_at_most: int | None) -> float:
 
 def _checked_scale(scale: float, max_cases: int) -> float:
     """The scale that is really drawn; MechanismError where none can be."""
+    _require_cases(max_cases)
+    return drawn_scale(scale)
+
+
+def _require_cases(max_cases: int) -> None:
     if max_cases < 1:
         raise MechanismError(
             "threshold", f"at most {max_cases} cases a unit: the bound must be at least 1"
         )
-    return drawn_scale(scale)
+
+
+def _require_delta(delta: float, least: float = 0.0) -> None:
+    if not least < delta < 1:
+        raise MechanismError("threshold", f"delta must lie between 0 and 1; it is {delta:g}")
 
 
 def _laplace_tail_bounds(scale: float, at_least: int) -> tuple[Fraction, Fraction]:
