@@ -34,7 +34,12 @@ from cloakwork.mechanisms.kanon.problem import (
     edit_cost,
     relative_gap,
 )
-from cloakwork.mechanisms.kanon.whole_variants import MOST_VARIANTS, MoveCosts, climb_hill
+from cloakwork.mechanisms.kanon.whole_variants import (
+    MOST_VARIANTS,
+    MoveCosts,
+    climb_hill,
+    move_savers,
+)
 
 _MULTIPLIER: Final = 2_654_435_761
 """Knuth's multiplicative hash: it spreads the choice of pivots, and draws nothing."""
@@ -403,18 +408,10 @@ class _BlockSearch:
             nearest[block[is_better]] = classes[best[is_better]]
             nearest_cost[block[is_better]] = cost[is_better]
 
-        saving = self.cost - nearest_cost
-        movers = np.flatnonzero(saving > 0)
         held = np.bincount(self.target, problem.mass, len(self.rows)).astype(np.int64)
-        surplus = (held - problem.k).tolist()
-        mass = problem.mass.tolist()
-        for mover in movers[np.argsort(-saving[movers], kind="stable")].tolist():
-            leaves = int(self.target[mover])
-            joins = int(nearest[mover])
-            if mass[mover] <= surplus[leaves]:
-                surplus[leaves] -= mass[mover]
-                surplus[joins] += mass[mover]
-                self.target[mover], self.cost[mover] = joins, nearest_cost[mover]
+        saving = self.cost - nearest_cost
+        move_savers(self.target, nearest, saving, problem.mass, held - problem.k)
+        self.cost = np.where(self.target == nearest, nearest_cost, self.cost)
 
     def _climb_in_blocks(self, size: int, round_: int) -> bool:
         """Improve block after block, the costliest first, by climbing; whether all were reached."""

@@ -265,17 +265,24 @@ def _moved_to_nearest_where_possible(
         ~classes[nearest],
     )
     saving = costs.move_cost[rows, target] - costs.move_cost[rows, nearest]
-    savers = np.flatnonzero(saving > 0)
-    if not len(savers):
+    if saving.max() <= 0:
         return target
     target = target.copy()
     surplus = costs.held_mass(target) - costs.required_mass_beside(classes)
-    for moved in savers[np.argsort(-saving[savers], kind="stable")]:
-        if costs.mass[moved] <= surplus[target[moved]]:
-            surplus[target[moved]] -= costs.mass[moved]
-            surplus[nearest[moved]] += costs.mass[moved]
-            target[moved] = nearest[moved]
+    move_savers(target, nearest, saving, costs.mass, surplus)
     return target
+
+
+def move_savers(target: Ints, nearest: Ints, saving: Ints, mass: Ints, surplus: Ints) -> None:
+    """Move ``target`` to ``nearest``, in place, where that saves and the class left can spare the
+    mass (``surplus``, which is used up); those that save most come first.
+    """
+    savers = np.flatnonzero(saving > 0)
+    for moved in savers[np.argsort(-saving[savers], kind="stable")]:
+        if mass[moved] <= surplus[target[moved]]:
+            surplus[target[moved]] -= mass[moved]
+            surplus[nearest[moved]] += mass[moved]
+            target[moved] = nearest[moved]
 
 
 def improve_by_hill_climbing(
