@@ -21,7 +21,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from cloakwork.base.arrays import Bools, Ints, owners_of
+from cloakwork.base.arrays import Bools, Ints, owners_of, place_in_run
 from cloakwork.base.costs import DiscreteLaplace, PrivacyEvent
 from cloakwork.base.errors import PlanUnsound
 from cloakwork.base.exact import drawn_scale
@@ -97,11 +97,7 @@ class RawTimes:
 
     def first(self, times: int) -> "RawTimes":
         """The same without any but the first ``times`` of each case."""
-        begins = np.flatnonzero(self.begins)
-        # The place of each time among those of its case.
-        place = np.arange(len(self.rows))
-        place -= np.repeat(begins, np.diff(begins, append=len(place)))
-        kept = place < times
+        kept = place_in_run(self.case) < times
         return replace(
             self,
             microseconds=self.microseconds[kept],

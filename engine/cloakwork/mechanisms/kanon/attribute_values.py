@@ -18,7 +18,15 @@ import numpy as np
 import polars as pl
 from pydantic import AwareDatetime, Field
 
-from cloakwork.base.arrays import Bools, Floats, Ints, offsets_of, owners_of, rank_among_equals
+from cloakwork.base.arrays import (
+    Bools,
+    Floats,
+    Ints,
+    distinct,
+    offsets_of,
+    owners_of,
+    rank_among_equals,
+)
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.facts import UNIX_EPOCH
 from cloakwork.base.frozen import frozen
@@ -214,7 +222,7 @@ class AttributeValues:
         """
         before = rank_among_equals(self.case * (self.activity.max(initial=0) + 1) + self.activity)
         tracks = before * (self.case.max(initial=0) + 1) + self.case
-        return np.unique(tracks, return_inverse=True)[1].astype(np.int64)
+        return distinct(tracks)[1]
 
     def restricted_to(self, chosen: Bools) -> "AttributeValues":
         """The values that are ``chosen``: bool, shape (n,)."""
@@ -248,7 +256,7 @@ class AttributeValues:
             return cells, (groups,)
         # Kept and inserted events get cells of their own, so that the exchange can tell how many
         # values of kept events a class holds.
-        split_cells = np.unique(2 * cells + kept, return_inverse=True)[1].astype(np.int64)
+        split_cells = distinct(2 * cells + kept)[1]
         if not kept.any():
             return split_cells, (groups,)
         return split_cells, (groups, groups.restricted_to(kept))

@@ -42,7 +42,7 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.base.arrays import Bools, Floats, Ints, rank_among_equals
+from cloakwork.base.arrays import Bools, Floats, Ints, distinct, rank_among_equals
 from cloakwork.base.frozen import frozen
 from cloakwork.noise import Noise
 
@@ -86,7 +86,7 @@ def exchange_at_random(codes: Ints, cells: Ints, tracks: Ints, t: float, drawn: 
     ``codes``, ``cells``, ``tracks``: int64, shape (n,), n >= 1: the value of each row, its cell,
     and its track, which no other row has.
     """
-    cells = np.unique(cells, return_inverse=True)[1].astype(np.int64)
+    cells = distinct(cells)[1]
     given = values_given_up(codes, cells, t)
     # The first rows of each cell, in a random order.
     order = np.lexsort((drawn.turn[tracks], cells))

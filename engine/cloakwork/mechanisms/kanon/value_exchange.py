@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from cloakwork.base.arrays import Bools, Floats, Ints, ranges_of, rank_among_equals
+from cloakwork.base.arrays import Bools, Floats, Ints, distinct, ranges_of, rank_among_equals
 from cloakwork.base.frozen import frozen
 from cloakwork.noise import Noise
 
@@ -44,7 +44,7 @@ class Groups:
     def restricted_to(self, rows: Bools) -> "Groups":
         """The members that are among ``rows`` (bool, shape (n,)), compared with these alone."""
         stays = rows[self.member]
-        group = _dense_numbers(self.group[stays])
+        group = distinct(self.group[stays])[1]
         return Groups(self.member[stays], group, np.flatnonzero(rows))
 
     @classmethod
@@ -58,7 +58,7 @@ class Groups:
         size = np.bincount(cells, minlength=int(cell.max(initial=-1)) + 1)
         occurs = size[cell] > 0
         cell = cell[occurs]
-        group = _dense_numbers(group[occurs])
+        group = distinct(group[occurs])[1]
         # All rows of a cell lie side by side in this order, from its ``first_place`` on.
         by_cell = np.argsort(cells, kind="stable")
         first_place = np.cumsum(size) - size
@@ -267,7 +267,7 @@ def _with_most_values_in_place(before: Ints, after: Ints, cells: Ints) -> Ints:
     # Number every value by its cell, its code, and how many such values come earlier. Numbers that
     # occur both before and after are the values that can stay.
     pairs = np.concatenate([cells * width + before, cells * width + after])
-    number_before, number_after = np.split(_dense_numbers(pairs), 2)
+    number_before, number_after = np.split(distinct(pairs)[1], 2)
     key_before = number_before * rows + rank_among_equals(number_before)
     key_after = number_after * rows + rank_among_equals(number_after)
     _, stays, taken = np.intersect1d(
@@ -289,11 +289,6 @@ def _with_most_values_in_place(before: Ints, after: Ints, cells: Ints) -> Ints:
     arranged = before.copy()
     arranged[vacant] = after[left]
     return arranged
-
-
-def _dense_numbers(numbers: Ints) -> Ints:
-    """The same numbers, renumbered from 0 without gaps, in the same order."""
-    return np.unique(numbers, return_inverse=True)[1].astype(np.int64)
 
 
 def _spread_distinct(codes: Ints, cells: Ints) -> Ints:
