@@ -132,6 +132,14 @@ def test_the_design_s_thresholds():
     assert partition_threshold(5.0, 1e-4, 5) == 57
 
 
+@pytest.mark.parametrize("find", [partition_threshold, truncation_bound])
+def test_a_delta_below_what_can_be_told_is_refused(find) -> None:
+    """In place of a search without end."""
+    assert find(1.0, 1e-59, 1) > 100
+    with pytest.raises(MechanismError, match="delta must lie between 1e-60 and 1; it is 1e-120"):
+        find(1.0, 1e-120, 1)
+
+
 @pytest.mark.parametrize(
     ("epsilon", "delta", "max_cases"),
     list(product([0.01, 0.1, 0.3, 1.0, 2.5, 10.0], [1e-3, 1e-4, 1e-6, 1e-9, 1e-12], [1, 2, 5, 50])),

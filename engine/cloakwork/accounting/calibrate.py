@@ -147,7 +147,8 @@ def partition_threshold(
     (m/scale, delta)-DP (``privacy.md`` 6.1; Desfontaines, Voss, Gipson and Mandayam 2022 for m =
     1). Computed with proved enclosures.
 
-    Raises MechanismError unless ``1/scale >= -ln(1 - delta)``, which the theorem needs.
+    Raises MechanismError for a delta outside (1e-60, 1), and unless ``1/scale >= -ln(1 - delta)``,
+    which the theorem needs.
     """
     scale = _checked_scale(scale, max_cases)
     _require_delta(delta)
@@ -232,7 +233,7 @@ def truncation_bound(
     Releasing count + noise for the keys present where it comes out above k is then (m/scale,
     delta)-DP, see ``truncation_delta``; for m = 1, k = ceil(scale ln((1 - r + 2 delta r) / (delta
     (1 + r)))) with r = e**(-1/scale) (Desfontaines, Voss, Gipson and Mandayam 2022). Raises
-    MechanismError for a delta outside (0, 1).
+    MechanismError for a delta outside (1e-60, 1).
     """
     scale = _checked_scale(scale, max_cases)
     _require_delta(delta)
@@ -283,9 +284,12 @@ def _require_cases(max_cases: int) -> None:
         )
 
 
-def _require_delta(delta: float, least: float = 0.0) -> None:
+def _require_delta(delta: float, least: float = 1e-60) -> None:
+    # Below it the enclosures of exp, which have 256 bits, would never tell that it is met.
     if not least < delta < 1:
-        raise MechanismError("threshold", f"delta must lie between 0 and 1; it is {delta:g}")
+        raise MechanismError(
+            "threshold", f"delta must lie between {least:g} and 1; it is {delta:g}"
+        )
 
 
 def _laplace_tail_bounds(scale: float, at_least: int) -> tuple[Fraction, Fraction]:
