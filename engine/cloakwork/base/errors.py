@@ -27,6 +27,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar, Final
 
+from cloakwork.base.text import printable
+
 MOST_LINES: Final = 50
 """Lines of one error that are printed; what more there is, is counted."""
 
@@ -256,13 +258,6 @@ class GuaranteeBroken(CloakworkError):
         super().__init__(f"no release, since on the result {observed}; promised was: {guarantee}")
 
 
-def _one_line(text: str) -> str:
-    """What a message quotes may come from a hostile file: whatever is not printable is escaped."""
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
-    )
-
-
 class VerificationFailed(CloakworkError):
     """A release does not match its own statement; ``mismatches`` lists every difference.
 
@@ -273,7 +268,8 @@ class VerificationFailed(CloakworkError):
     exit_code = 5
 
     def __init__(self, mismatches: Sequence[str], *, found: object | None = None) -> None:
-        self.mismatches = tuple(_one_line(mismatch) for mismatch in mismatches)
+        # What a message quotes may come from a hostile file.
+        self.mismatches = tuple(map(printable, mismatches))
         self.found = found
         super().__init__(
             in_lines([f"verification failed: {mismatch}" for mismatch in self.mismatches])

@@ -29,6 +29,16 @@ def shown(name: str) -> str:
     return plain if len(plain) <= 60 else plain[:57] + "..."
 
 
+def printable(text: str) -> str:
+    """Text of a file that somebody sent, without what a terminal would obey: such letters, and
+    those that nobody sees, are shown by their code.
+
+    >>> print(printable("a\u202eb\x1b"))
+    a\\u202eb\\x1b
+    """
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+
+
 def tried_on(sample: str) -> str:
     """What figures of a release of a sample alone (``EventLog.sample``) say of a release of all."""
     return (

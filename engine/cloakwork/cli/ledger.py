@@ -13,7 +13,7 @@ import click
 
 from cloakwork.base.errors import CloakworkError, VerificationFailed
 from cloakwork.base.files import require_new
-from cloakwork.base.text import counted, folded
+from cloakwork.base.text import counted, folded, printable
 from cloakwork.cli.options import (
     PATH,
     checked_ledger,
@@ -38,7 +38,6 @@ from cloakwork.report.ledger_text import (
     summary_json,
     summary_lines,
 )
-from cloakwork.report.screen import printable
 
 if TYPE_CHECKING:
     from cloakwork.base.costs import Cost, Currency

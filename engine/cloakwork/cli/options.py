@@ -16,10 +16,11 @@ import click
 
 from cloakwork.base.errors import OutputError
 from cloakwork.base.progress import Reporter, silent
+from cloakwork.base.text import printable
 from cloakwork.log.formats.options import ROLES, ROW_NUMBER, standard_name
 from cloakwork.log.formats.source import SUFFIXES
 from cloakwork.mechanisms.devices import DEVICES
-from cloakwork.report.screen import block, columns, console, printable
+from cloakwork.report.screen import block, columns, console
 
 if TYPE_CHECKING:
     from cloakwork.authoring.registry import PolicySource

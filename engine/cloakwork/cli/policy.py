@@ -10,7 +10,7 @@ import click
 
 from cloakwork.base.errors import MOST_LINES, PlanImpossible, PolicyError
 from cloakwork.base.files import replace_file
-from cloakwork.base.text import counted
+from cloakwork.base.text import counted, printable
 from cloakwork.cli.options import (
     PATH,
     column_mapping,
@@ -27,7 +27,6 @@ from cloakwork.cli.options import (
 )
 from cloakwork.cli.policy_init import init, suggest
 from cloakwork.log.formats.source import require_there
-from cloakwork.report.screen import printable
 
 if TYPE_CHECKING:
     from cloakwork.policy.advice import AdviceRule

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from cloakwork.base.errors import CloakworkError
+from cloakwork.base.text import printable
 from cloakwork.cli.options import (
     PATH,
     column_mapping,
@@ -31,7 +32,7 @@ from cloakwork.cli.options import (
     write_new,
 )
 from cloakwork.log.formats.source import require_there
-from cloakwork.report.screen import block, columns, printable
+from cloakwork.report.screen import block, columns
 
 if TYPE_CHECKING:
     from cloakwork.authoring.attributes import Proposal

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cloakwork.base.text import printable
 from cloakwork.cli.options import (
     checked_ledger,
     is_terminal,
@@ -20,7 +21,7 @@ from cloakwork.cli.options import (
     print_lines,
 )
 from cloakwork.report.ledger_text import fields_json
-from cloakwork.report.screen import block, printable
+from cloakwork.report.screen import block
 from cloakwork.report.screen import columns as screen_columns
 
 if TYPE_CHECKING:

@@ -24,6 +24,7 @@ from cloakwork.base.errors import CloakworkError, OutputError, first_line
 from cloakwork.base.files import replace_file
 from cloakwork.base.frozen import frozen
 from cloakwork.base.progress import silent
+from cloakwork.base.text import printable
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.policy.load import read_policy_text
 from cloakwork.report.failures import notes_of
@@ -534,10 +535,7 @@ def shown(text: object) -> str:
     """Text from outside without letters that a browser would obey, such as those that turn the
     direction of writing: they are shown by their code.
     """
-    return "".join(
-        letter if letter.isprintable() or letter == "\n" else ascii(letter)[1:-1]
-        for letter in str(text)
-    )
+    return "\n".join(map(printable, str(text).split("\n")))
 
 
 def policy_names(visit: Visit) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from cloakwork.base.arrays import Bools, Floats, Ints, begins_of
+from cloakwork.base.arrays import Bools, Floats, Ints, place_in_run
 from cloakwork.base.quantities import Frozen, figure
 from cloakwork.evaluation.control_flow import with_activity
 from cloakwork.evaluation.distances import joint_codes
@@ -65,9 +65,7 @@ class _Both:
         self.codes = np.concatenate(codes)
         # Cases of the release are numbered behind those of the source, so that none is both.
         self.case = np.concatenate([source.case_of, release.case_of + source.cases.height])
-        begins = begins_of(self.case)
-        sizes = np.diff(np.append(begins, len(self.case)))
-        self.place = np.arange(len(self.case)) - np.repeat(begins, sizes)
+        self.place = place_in_run(self.case)
         self.released = np.arange(len(self.case)) >= len(codes[0])
         self.held = ~self.released & (self.case % HELD_OUT == 0)
         # What follows each event: an activity, or the end of its case, one more symbol.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 import numpy as np
 import polars as pl
 
-from cloakwork.base.arrays import Bools, Ints, offsets_of, owners_of, ranges_of
+from cloakwork.base.arrays import Bools, Ints, offsets_of, owners_of, place_in_run, ranges_of
 from cloakwork.base.errors import LogError
 from cloakwork.base.frozen import frozen
 from cloakwork.base.naming import (
@@ -365,8 +365,7 @@ class EventLog:
     @property
     def position_of_event(self) -> Ints:
         """For each event, its position in its case, from 0: int64, shape (events,)."""
-        first_rows = np.repeat(self.offsets[:-1], np.diff(self.offsets))
-        return np.arange(self.events.height) - first_rows
+        return place_in_run(self.case_of)
 
     @property
     def kept(self) -> Bools:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from cloakwork.base.text import printable
 from cloakwork.evaluation.compare import (
     AttackBound,
     ComparedSetting,
@@ -17,7 +18,7 @@ from cloakwork.evaluation.compare import (
 )
 from cloakwork.evaluation.utility import Utility
 from cloakwork.report.html import lines, page
-from cloakwork.report.screen import ScreenSection, block, fitted, print_sections, printable
+from cloakwork.report.screen import ScreenSection, block, fitted, print_sections
 from cloakwork.report.texts import INTERNAL
 
 if TYPE_CHECKING:

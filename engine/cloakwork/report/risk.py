@@ -10,14 +10,14 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from cloakwork.base.errors import OutputError
-from cloakwork.base.text import first_fault
+from cloakwork.base.text import first_fault, printable
 from cloakwork.evaluation.dp_audit import CanaryAudit
 from cloakwork.evaluation.pairs import PairAudit
 from cloakwork.evaluation.risk_figures import Attack, RiskReport
 from cloakwork.report.html import page
 from cloakwork.report.ledger_text import fields_json
 from cloakwork.report.model import Audience, Format
-from cloakwork.report.screen import block, printable
+from cloakwork.report.screen import block
 from cloakwork.report.texts import membership_lines, range_text, threshold_lines
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from cloakwork.base.frozen import frozen
+from cloakwork.base.text import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -170,16 +171,6 @@ def print_sections(sections: Iterable[ScreenSection], width: int) -> None:
             text = line[LABEL:]
             is_first = number == 0 and bool(section.label)
             click.echo((click.style(label, bold=True) if is_first else label) + text)
-
-
-def printable(text: str) -> str:
-    """Text of a file that somebody sent, without what a terminal would obey: such letters, and
-    those that nobody sees, are shown by their code.
-
-    >>> print(printable("a\u202eb\x1b"))
-    a\\u202eb\\x1b
-    """
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 def colours_are_off() -> bool:

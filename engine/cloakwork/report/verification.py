@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from cloakwork.base.quantities import duration_text
+from cloakwork.base.text import printable
 from cloakwork.plan.sentences import caveat_in_words
 from cloakwork.publishing.verify import Verification
 from cloakwork.report.ledger_text import CURRENCY_NAMES, fields_json
-from cloakwork.report.screen import ScreenSection, block, columns, fitted, printable
+from cloakwork.report.screen import ScreenSection, block, columns, fitted
 from cloakwork.report.texts import NOTHING_EXPOSED, and_employees
 
 MOST_LINES: Final = 25
