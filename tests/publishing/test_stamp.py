@@ -11,12 +11,13 @@ import pytest
 from cloakwork.base.lineage import Lineage
 from cloakwork.guarantees.claims import PolicyReason
 from cloakwork.log.formats import Attribute, read_annotations
+from cloakwork.log.formats.xes_write import paths_and_texts
 from cloakwork.plan.model import TreatedAttribute
 from cloakwork.policy.load import shipped
 from cloakwork.publishing import stamp as stamps
 from cloakwork.publishing.from_plan import statement_of
 from cloakwork.publishing.publish import Published
-from cloakwork.publishing.stamp import PRIVACY, differences, flat, read_stamp, stamp
+from cloakwork.publishing.stamp import PRIVACY, differences, read_stamp, stamp
 from cloakwork.publishing.statement import NOT_PRIVATE, predicate_digest
 from publishing.conftest import a_plan
 
@@ -26,7 +27,10 @@ PARTS = ("operation type", "level", "target")
 @pytest.mark.parametrize("format_", ["xes", "xes.gz", "parquet"])
 def test_a_written_stamp_reads_back(publish_as: Callable[..., Published], format_: str) -> None:
     done = publish_as(format_=format_)
-    assert differences(flat(stamp(a_plan(format_), done.statement)), read_stamp(done.log)) == ()
+    assert (
+        differences(paths_and_texts(stamp(a_plan(format_), done.statement)), read_stamp(done.log))
+        == ()
+    )
 
 
 def test_it_carries_the_predicates_digest(publish_as: Callable[..., Published]) -> None:
@@ -88,7 +92,7 @@ def test_each_treatment_is_an_operation_of_its_own() -> None:
     bound = plan.steps[1].model_copy(update={"mechanism": "bound", "lineage": Lineage()})
     plan = a_plan(steps=(bound, redact), attributes=treated)
 
-    said = flat(stamp(plan, statement_of(plan, "r1", released=(), private=True)))
+    said = paths_and_texts(stamp(plan, statement_of(plan, "r1", released=(), private=True)))
 
     found = [
         tuple(
@@ -128,7 +132,7 @@ def test_it_names_what_is_exposed_with_the_reason(published: Path) -> None:
 
 def test_a_reproducible_release_is_stamped() -> None:
     statement = statement_of(a_plan(), "r1", released=(), private=False)
-    assert flat(stamp(a_plan(), statement))["cloakwork:mark"] == NOT_PRIVATE
+    assert paths_and_texts(stamp(a_plan(), statement))["cloakwork:mark"] == NOT_PRIVATE
 
 
 def test_texts_that_xml_cannot_hold_still_read_back(publish_as: Callable[..., Published]) -> None:
@@ -138,14 +142,14 @@ def test_texts_that_xml_cannot_hold_still_read_back(publish_as: Callable[..., Pu
     )
     plan = plan.model_copy(update={"exposed": (strange,)})
     done = publish_as(plan=plan)
-    assert differences(flat(stamp(plan, done.statement)), read_stamp(done.log)) == ()
+    assert differences(paths_and_texts(stamp(plan, done.statement)), read_stamp(done.log)) == ()
 
 
 def test_differences_are_told_one_by_one() -> None:
-    expected = flat(
+    expected = paths_and_texts(
         [Attribute("a", 1), Attribute("b", "x"), Attribute("c", None, (Attribute("d", 2.5),))]
     )
-    found = flat(
+    found = paths_and_texts(
         [Attribute("a", 2), Attribute("c", None, (Attribute("d", 2.5),)), Attribute("a", 1)]
     )
     assert differences(expected, found) == (
@@ -156,4 +160,4 @@ def test_differences_are_told_one_by_one() -> None:
 
 
 def test_an_empty_list_is_seen() -> None:
-    assert flat([Attribute("meta_general:source", None)]) == {"meta_general:source": ""}
+    assert paths_and_texts([Attribute("meta_general:source", None)]) == {"meta_general:source": ""}

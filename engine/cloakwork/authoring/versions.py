@@ -2,7 +2,6 @@
 it was revoked.
 """
 
-import base64
 import hashlib
 import unicodedata
 from collections.abc import Iterable
@@ -121,10 +120,8 @@ def signed(
     statement: RegistryStatement, key: SigningKey, *, engine: str, text: str | None = None
 ) -> SignedStatement:
     """The statement with the signature of ``key``."""
-    signature = base64.b64encode(key.sign(_message(statement))).decode()
-    return SignedStatement(
-        statement=statement, keyid=key.keyid, sig=signature, engine=engine, text=text
-    )
+    sig = key.sign(_message(statement))
+    return SignedStatement(statement=statement, keyid=key.keyid, sig=sig, engine=engine, text=text)
 
 
 def read_entry(url: str, entry: Entry) -> SignedStatement:

@@ -85,9 +85,9 @@ class SigningKey:
         """The public half as PEM text, to be given to whoever verifies."""
         return _pem_of(self.private.public_key())
 
-    def sign(self, message: bytes) -> bytes:
-        """The Ed25519 signature of ``message`` (RFC 8032): 64 bytes."""
-        return self.private.sign(message)
+    def sign(self, message: bytes) -> str:
+        """The Ed25519 signature of ``message`` (RFC 8032), in base64."""
+        return base64.b64encode(self.private.sign(message)).decode()
 
 
 def signing_key(path: str | Path | None = None) -> SigningKey:
@@ -124,7 +124,7 @@ def signing_key(path: str | Path | None = None) -> SigningKey:
 def signature_of(text: bytes, *, path: str | Path | None = None) -> dict[str, str]:
     """The signature of a text by ``signing_key``, with its ``keyid``, as JSON values."""
     key = signing_key(path)
-    return {"keyid": key.keyid, "sig": base64.b64encode(key.sign(text)).decode()}
+    return {"keyid": key.keyid, "sig": key.sign(text)}
 
 
 def signed_by(text: bytes, signature: object) -> str:
@@ -472,11 +472,11 @@ def pre_authentication_encoding(payload: bytes, payload_type: str = PAYLOAD_TYPE
 
 def seal(payload: bytes, key: SigningKey, payload_type: str = PAYLOAD_TYPE) -> bytes:
     """Sign ``payload`` and return the envelope as the bytes of a file."""
-    signature = key.sign(pre_authentication_encoding(payload, payload_type))
+    sig = key.sign(pre_authentication_encoding(payload, payload_type))
     envelope = Envelope(
         payload_type=payload_type,
         payload=base64.b64encode(payload).decode(),
-        signatures=(Signature(keyid=key.keyid, sig=base64.b64encode(signature).decode()),),
+        signatures=(Signature(keyid=key.keyid, sig=sig),),
     )
     return envelope.as_file()
 

@@ -181,15 +181,16 @@ def _write_folder(
         form = release.plan.output
         said = stamp(release.plan, statement)
         digests = write_parts(release.log, draft, form.format, said, form.options)
+        beside = [PLAN_FILE]
         if statement.stamp == "sidecar":
+            beside.append(SIDECAR_FILE)
             make_file(draft / SIDECAR_FILE, canonical(sidecar(release.plan, statement)))
-            digests[SIDECAR_FILE] = file_digest(draft / SIDECAR_FILE)
         writing = perf_counter() - begun
         make_file(draft / PLAN_FILE, plan_bytes(release.plan))
-        digests[PLAN_FILE] = file_digest(draft / PLAN_FILE)
         if answers := release.measurements:
+            beside.append(MEASUREMENTS_FILE)
             measurements_table(answers).write_parquet(draft / MEASUREMENTS_FILE)
-            digests[MEASUREMENTS_FILE] = file_digest(draft / MEASUREMENTS_FILE)
+        digests |= {name: file_digest(draft / name) for name in beside}
         make_file(draft / STATEMENT_FILE, seal(statement_payload(statement, digests), key))
         reporter("checking what was written")
         verify_written(draft, key)

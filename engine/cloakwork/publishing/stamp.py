@@ -8,7 +8,7 @@ as pm4py's drop attributes nested below a text.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from cloakwork.base.errors import LogError, VerificationFailed, first_line
 from cloakwork.base.facts import Unit
 from cloakwork.base.lineage import CONTROL_FLOW
 from cloakwork.log.formats import Attribute, Extension, InputOptions, read_annotations
+from cloakwork.log.formats.xes_write import paths_and_texts
 from cloakwork.plan.model import Plan
 from cloakwork.publishing.folder import read_document
 from cloakwork.publishing.keys import read_json
@@ -205,7 +206,7 @@ def sidecar(plan: Plan, statement: PrivacyStatement) -> dict[str, JsonValue]:
         "url": f"log.{plan.output.format}",
         "dialect": {"delimiter": written.delimiter or ","},
         COLUMNS: {**written.columns},
-        **flat(stamp(plan, statement)),
+        **paths_and_texts(stamp(plan, statement)),
     }
 
 
@@ -222,7 +223,7 @@ def read_stamp(log: Path) -> dict[str, Any]:
             raise LogError(log, f"is no readable JSON ({first_line(error)})") from error
         return found if isinstance(found, dict) else {}
     if log.suffix != ".parquet":
-        return flat(read_annotations(log))
+        return paths_and_texts(read_annotations(log))
     import polars as pl
 
     try:
@@ -230,27 +231,6 @@ def read_stamp(log: Path) -> dict[str, Any]:
     except (OSError, pl.exceptions.PolarsError) as error:
         raise LogError(log, f"its metadata cannot be read ({first_line(error)})") from error
     return {name: text for name, text in metadata.items() if name != _SCHEMA}
-
-
-def flat(attributes: Iterable[Attribute], above: str = "") -> dict[str, str]:
-    """Every attribute's value as text by the path of keys that leads to it; a repeated key gets a
-    mark of its own.
-
-    Lists that hold something have no value of their own and stand only in the paths of what they
-    hold.
-    """
-    values: dict[str, str] = {}
-    for attribute in attributes:
-        place = above + attribute.key
-        # A forged log may repeat a key to hide what stands under it.
-        while place in values:
-            place += " (again)"
-        if attribute.value is not None:
-            values[place] = str(attribute.value)
-        elif not attribute.children:
-            values[place] = ""
-        values |= flat(attribute.children, place + "/")
-    return values
 
 
 def differences(

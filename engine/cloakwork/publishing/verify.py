@@ -65,6 +65,7 @@ from cloakwork.guarantees import Guarantee, KAnonymity, short_description
 from cloakwork.kernel import Books
 from cloakwork.ledger.advisories import AdvisoryMatch, advisories_for
 from cloakwork.log.eventlog import LogHandle
+from cloakwork.log.formats.xes_write import paths_and_texts
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import prove
 from cloakwork.publishing.folder import (
@@ -86,7 +87,7 @@ from cloakwork.publishing.from_plan import (
     statement_of,
 )
 from cloakwork.publishing.keys import Envelope, is_signed_by, keyid_of, read_json
-from cloakwork.publishing.stamp import differences, flat, sidecar, stamp
+from cloakwork.publishing.stamp import differences, sidecar, stamp
 from cloakwork.publishing.statement import (
     PREDICATE_TYPE,
     PrivacyStatement,
@@ -465,7 +466,7 @@ def check_stamp(
         yield Check(True, f"{log.name}: its format cannot hold a stamp, as the statement says")
         return
     is_beside = predicate.stamp == "sidecar"
-    expected = sidecar(plan, predicate) if is_beside else flat(stamp(plan, predicate))
+    expected = sidecar(plan, predicate) if is_beside else paths_and_texts(stamp(plan, predicate))
     wrong = 0
     files = (log.path.with_name(SIDECAR_FILE),) if is_beside else log.files
     for file in files:

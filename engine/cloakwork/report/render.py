@@ -1,6 +1,7 @@
 """Making the report of a release, for insiders or for everybody, and writing it to a file."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,13 +15,13 @@ from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import with_own_sentences
 from cloakwork.publishing.examine import known_key
 from cloakwork.publishing.folder import INTERNAL_FOLDER, PLAN_FILE, STATEMENT_FILE
+from cloakwork.publishing.folder import check_file as check_signed_file
 from cloakwork.publishing.from_plan import reworded_statement
 from cloakwork.publishing.keys import read_envelope, read_json
 from cloakwork.publishing.statement import (
     PLAN_SCHEMA,
     PrivacyStatement,
     Statement,
-    file_digest,
     published_schema,
     schema_fault,
 )
@@ -207,16 +208,13 @@ def _authentic(folder: Path, given: Path | None) -> AuthenticRelease:
     if not signed.holds:
         raise VerificationFailed([signed.says])
     statement = read_statement(envelope)
-    wrong = []
-    for name, digest in statement.digests().items():
-        path = folder / name
-        # A link could lead anywhere, so it counts as a file that was not signed.
-        is_file = path.is_file() and not path.is_symlink()
-        # A file that is missing tells nothing false.
-        is_there = path.exists() or path.is_symlink()
-        if is_there and not (is_file and file_digest(path) == digest):
-            wrong.append(f"{name}: is not the file that was signed")
-    if wrong:
+    # A file that is missing tells nothing false.
+    checks = [
+        check_signed_file(folder, name, digest)
+        for name, digest in statement.digests().items()
+        if os.path.lexists(folder / name)
+    ]
+    if wrong := [check.says for check in checks if not check.holds]:
         raise VerificationFailed(wrong)
     return AuthenticRelease(folder, statement, keyids, examined(folder, given))
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -33,7 +32,7 @@ from cloakwork.log.formats.tables import (
     flat_table,
     require_same_columns,
 )
-from cloakwork.log.formats.xes_write import Attribute, utc_text
+from cloakwork.log.formats.xes_write import Attribute, paths_and_texts
 from cloakwork.log.limits import RATIO_FROM, Limits, raising, refuse_columns
 
 LEAST_ROWS: Final = 4096
@@ -172,19 +171,7 @@ def write_parquet(
     """Write ``log`` as Parquet with ``annotations`` in its footer, as pairs of path and text.
     ``OSError`` when it cannot be written.
     """
-    metadata = dict(_paths_and_texts(annotations))
-    flat_table(log, path).write_parquet(path, metadata=metadata or None)
-
-
-def _paths_and_texts(
-    annotations: tuple[Attribute, ...], above: str = ""
-) -> Iterator[tuple[str, str]]:
-    for each in annotations:
-        path = f"{above}/{each.key}" if above else each.key
-        value = utc_text(each.value) if isinstance(each.value, datetime) else each.value
-        if value is not None:
-            yield path, str(value)
-        yield from _paths_and_texts(each.children, path)
+    flat_table(log, path).write_parquet(path, metadata=paths_and_texts(annotations) or None)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ and extensions that the caller states. Characters that XML 1.0 cannot express (m
 characters, lone U+FFFE and U+FFFF) become U+FFFD.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -208,6 +208,28 @@ def _column_text(values: pl.Series) -> tuple[str, pl.Expr]:
         return "date", column.cast(pl.Datetime("us", "UTC")).dt.strftime(_ISO)
     text = column.cast(pl.String).str.replace_all(_FORBIDDEN, "\ufffd")
     return "string", text.str.replace_many(_ESCAPES)
+
+
+def paths_and_texts(attributes: Iterable[Attribute], above: str = "") -> dict[str, str]:
+    """Every attribute's value as text by the path of keys that leads to it; a repeated key gets a
+    mark of its own.
+
+    Lists that hold something have no value of their own and stand only in the paths of what they
+    hold.
+    """
+    values: dict[str, str] = {}
+    for attribute in attributes:
+        place = above + attribute.key
+        # A forged log may repeat a key to hide what stands under it.
+        while place in values:
+            place += " (again)"
+        value = attribute.value
+        if value is not None:
+            values[place] = utc_text(value) if isinstance(value, datetime) else str(value)
+        elif not attribute.children:
+            values[place] = ""
+        values |= paths_and_texts(attribute.children, place + "/")
+    return values
 
 
 class _FirstTraceReached(Exception):
