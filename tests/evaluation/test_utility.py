@@ -198,9 +198,10 @@ def test_shares_of_nothing_are_missing():
     assert found.relative_log_similarity == 0
 
 
-def test_too_many_pairs_are_left_out_with_a_reason():
+def test_too_many_pairs_are_left_out_with_a_reason(monkeypatch):
     """The cheap figures stay."""
-    found = measured(a_log(["a"], ["b"], ["c"]), a_log(["a"]), most_pairs=2)
+    monkeypatch.setattr(utility, "MOST_PAIRS", 2)
+    found = measured(a_log(["a"], ["b"], ["c"]), a_log(["a"]))
     assert (found.relative_log_similarity, found.absolute_log_difference) == (None, None)
     assert [note.partition(":")[0] for note in found.notes[:2]] == [
         "relative log similarity",

@@ -142,38 +142,14 @@ class Workplace:
 
     def look(self) -> FoundFiles:
         """What the folder holds, in alphabetical order."""
-        policies = []
-        logs = []
-        plans = []
-        releases = []
-        packed = []
-        seen = 0
-        for path in self._walk(self.root, DEEPEST):
-            seen += 1
-            if seen > MOST_ENTRIES:
-                break
-            name = path.name.lower()
-            relative = path.relative_to(self.root).as_posix()
-            # A release is known by its statement, whatever its folder is called.
-            if (path / STATEMENT).is_file():
-                releases.append(relative)
-            elif not path.is_file():
-                continue
-            elif name.endswith(POLICY_ENDINGS):
-                policies.append(relative)
-            elif _begins_like(path, _PLANS):
-                plans.append(relative)
-            elif name.endswith(LOG_ENDINGS) or _begins_like(path, _OBJECT_CENTRIC):
-                logs.append(relative)
-            elif name.endswith(".zip"):
-                packed.append(relative)
+        paths = list(itertools.islice(self._walk(self.root, DEEPEST), MOST_ENTRIES + 1))
+        found: dict[str, list[str]] = {}
+        for path in paths[:MOST_ENTRIES]:
+            found.setdefault(_kind_of(path), []).append(path.relative_to(self.root).as_posix())
+        kinds = ("policies", "logs", "plans", "releases", "packed")
         return FoundFiles(
-            tuple(sorted(policies)),
-            tuple(sorted(logs)),
-            tuple(sorted(plans)),
-            tuple(sorted(releases)),
-            tuple(sorted(packed)),
-            all_seen=seen <= MOST_ENTRIES,
+            *(tuple(sorted(found.get(kind, ()))) for kind in kinds),
+            all_seen=len(paths) <= MOST_ENTRIES,
         )
 
     def _inside(self, relative: str) -> Path:
@@ -207,6 +183,23 @@ class Workplace:
             yield path
             if deeper and entry.is_dir() and not (path / STATEMENT).is_file():
                 yield from self._walk(path, deeper - 1)
+
+
+def _kind_of(path: Path) -> str:
+    """Which of the lists of ``FoundFiles`` a file or a folder stands in; empty for none."""
+    name = path.name.lower()
+    # A release is known by its statement, whatever its folder is called.
+    if (path / STATEMENT).is_file():
+        return "releases"
+    if not path.is_file():
+        return ""
+    if name.endswith(POLICY_ENDINGS):
+        return "policies"
+    if _begins_like(path, _PLANS):
+        return "plans"
+    if name.endswith(LOG_ENDINGS) or _begins_like(path, _OBJECT_CENTRIC):
+        return "logs"
+    return "packed" if name.endswith(".zip") else ""
 
 
 def _begins_like(path: Path, signs_of: Mapping[str, tuple[bytes, ...]]) -> bool:

@@ -139,20 +139,19 @@ def audit_mechanism(
     epsilon: float,
     delta: float,
     runs: int,
-    confidence: float = CONFIDENCE,
     options: Mapping[str, Any] | None = None,
 ) -> tuple[PairAudit, ...]:
     """A statistical audit of the mechanism ``name`` (or of one that is not registered, such as a
     broken twin) at the claim (epsilon, delta), one result a pair of neighbours.
 
     Control flow, whole logs: unbounded neighbours at (epsilon, delta). Times: metric privacy at
-    epsilon, and bounded neighbours. The error ``1 - confidence`` is shared out over all pairs.
+    epsilon, and bounded neighbours. The error ``1 - CONFIDENCE`` is shared out over all pairs.
     ``options``: the mechanism's own, as under a policy's ``parameters``. Raises MechanismError
     where the mechanism refuses the claim or the options, or makes no such claim.
     """
     audited = audited_pairs(mechanism_of(name), epsilon, delta, options or {})
     # Bonferroni, over all pairs of all claims.
-    each = 1 - (1 - confidence) / len(audited)
+    each = 1 - (1 - CONFIDENCE) / len(audited)
     return tuple(
         audit_pair(
             pair,
@@ -395,13 +394,13 @@ def whole_log_pairs() -> tuple[Pair, ...]:
     return (Pair(name, with_it, _log_with_values(rest), statistics, observe),)
 
 
-def canary_log(cases: int = 800) -> EventLog:
+def canary_log() -> EventLog:
     """A made-up log of many variants, some of them frequent, with times and values."""
     draws = np.random.default_rng(1)
     lengths = draws.integers(2, LONGEST + 1, 60)
     variants = [tuple(draws.choice(ALPHABET, length).tolist()) for length in lengths]
     # The first third of the variants has most cases.
-    chosen = np.minimum(draws.geometric(1 / 20, cases) - 1, len(variants) - 1).tolist()
+    chosen = np.minimum(draws.geometric(1 / 20, 800) - 1, len(variants) - 1).tolist()
     log = _log_of([variants[each] for each in chosen])
     # An hour or so between two events; cases one after another.
     times = np.cumsum(draws.exponential(3600e6, log.event_count)) + _BEGIN.timestamp() * 1e6

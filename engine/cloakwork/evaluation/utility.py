@@ -438,15 +438,13 @@ class ComparedLogs:
     """What a measure is given.
 
     ``plan``: None where nobody knows how the release was made. ``seconds``: that mining a process
-    model may take (0: none is mined). ``most_pairs``: of a variant here and one there; of more, no
-    earth mover's distance is taken.
+    model may take (0: none is mined).
     """
 
     source: SeenLog
     released: SeenLog
     plan: Plan | None = None
     seconds: float = 0.0
-    most_pairs: int = MOST_PAIRS
 
     @property
     def logs(self) -> tuple[EventLog, EventLog]:
@@ -489,7 +487,6 @@ def measured(
     source: LogHandle,
     release: LogHandle,
     *,
-    most_pairs: int = MOST_PAIRS,
     seconds: float = 0.0,
 ) -> Utility:
     """Every figure of ``release`` against ``source`` that needs no plan; see ``ComparedLogs``."""
@@ -497,7 +494,6 @@ def measured(
         SeenLog.of(source),
         SeenLog.of(release),
         seconds=seconds,
-        most_pairs=most_pairs,
     )
     return compared(logs)
 
@@ -577,10 +573,9 @@ def _published(logs: ComparedLogs) -> Mapping[str, Any]:
 def _of_few_pairs(figure: Callable[[Histogram, Histogram], float], logs: ComparedLogs) -> Any:
     """A figure that compares each variant of one log with each of the other."""
     pairs = len(logs.source.variants) * len(logs.released.variants)
-    if pairs > logs.most_pairs:
+    if pairs > MOST_PAIRS:
         raise ValueError(
-            f"left out, since {pairs:,} pairs of variants take too long "
-            f"(at most {logs.most_pairs:,})"
+            f"left out, since {pairs:,} pairs of variants take too long (at most {MOST_PAIRS:,})"
         )
     return {figure.__name__: figure(*logs.variants)}
 
