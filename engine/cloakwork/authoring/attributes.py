@@ -17,7 +17,7 @@ from cloakwork.base.naming import values_of
 from cloakwork.base.text import words_of
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
 from cloakwork.log.times import parse_times
-from cloakwork.log.variants import variants_of
+from cloakwork.log.variants import variants_of, with_activity
 from cloakwork.policy.attribute_words import (
     DIRECT,
     FREE_TEXT,
@@ -241,8 +241,7 @@ def figures_of(log: EventLog) -> tuple[Figures, ...]:
     """The figures of all attributes of ``log`` but the three standard ones, in the log's order."""
     standard = (CASE_ID, ACTIVITY, TIMESTAMP)
     # An event without an activity belongs to no activity sequence.
-    labelled = log.keep_events(log.events[ACTIVITY].is_not_null().to_numpy())
-    variants = pl.Series(variants_of(labelled).of_case)
+    variants = pl.Series(variants_of(with_activity(log)).of_case)
     return tuple(_figures(log, name, variants) for name in log.columns if name not in standard)
 
 

@@ -24,11 +24,11 @@ from cloakwork.authoring.suggestion import (
 )
 from cloakwork.base.notebook_html import paragraph, shown, table
 from cloakwork.base.text import shown as shown_name
-from cloakwork.log.eventlog import ACTIVITY, EventLog
+from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats.detect import DetectedInput
 from cloakwork.log.formats.options import ROLES, InputOptions
 from cloakwork.log.formats.reading import given_log, read_log
-from cloakwork.log.variants import variants_of
+from cloakwork.log.variants import variants_of, with_activity
 
 INTERNAL: Final = "Internal: figures of the raw log. Never publish them."
 
@@ -151,8 +151,7 @@ def explore(
     source = given.name if isinstance(given, Path) else "the log"
     read, detected = _opened(given, columns, options)
     # An event without an activity belongs to no activity sequence.
-    labelled = read.keep_events(read.events[ACTIVITY].is_not_null().to_numpy())
-    variants = variants_of(labelled)
+    variants = variants_of(with_activity(read))
     return Exploration(
         log=read,
         proposals=tuple(map(classify, figures_of(read))),

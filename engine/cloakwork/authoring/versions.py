@@ -3,7 +3,6 @@ it was revoked.
 """
 
 import hashlib
-import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -15,7 +14,7 @@ from pydantic import AwareDatetime, Field, ValidationError
 from cloakwork.base.errors import LedgerError, PolicyError
 from cloakwork.base.frozen import frozen
 from cloakwork.base.quantities import Frozen
-from cloakwork.base.text import version_of
+from cloakwork.base.text import folded, version_of
 from cloakwork.ledger.journal import Entry, EventKind
 from cloakwork.plan.policies import parse_policy
 from cloakwork.policy.load import digest
@@ -293,13 +292,8 @@ def text_digest(text: str) -> str:
 
 
 def same_person(one: str, other: str) -> bool:
-    """Whether two names are the same but for their spelling."""
-
-    def plain(name: str) -> str:
-        # Compatible letters (NFKC), upper case and blanks make no other name.
-        return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
-
-    return plain(one) == plain(other)
+    """Whether two names are the same but for their spelling, and for blanks."""
+    return folded(one).split() == folded(other).split()
 
 
 def signer_of(said: SignedStatement) -> Signer:

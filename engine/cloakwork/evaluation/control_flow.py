@@ -21,8 +21,8 @@ import polars as pl
 from cloakwork.base.arrays import Bools, Floats, Ints
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.quantities import Frozen, figure
-from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog, LogHandle
-from cloakwork.log.variants import EditDistances, encode_sequences, variants_of
+from cloakwork.log.eventlog import TIMESTAMP, EventLog, LogHandle
+from cloakwork.log.variants import EditDistances, encode_sequences, variants_of, with_activity
 
 Variant = tuple[str, ...]
 
@@ -56,12 +56,6 @@ def _counted(_: int, log: EventLog) -> dict[Variant, int]:
     variants = variants_of(with_activity(log))
     counted = {variants.labels(row): int(variants.counts[row]) for row in range(len(variants))}
     return {variant: cases for variant, cases in counted.items() if variant}
-
-
-def with_activity(log: EventLog) -> EventLog:
-    """``log`` without events that have no activity."""
-    labels = log.events[ACTIVITY]
-    return log.keep_events(labels.is_not_null().to_numpy()) if labels.null_count() else log
 
 
 def true_variants(source: Histogram, release: Histogram) -> frozenset[Variant]:

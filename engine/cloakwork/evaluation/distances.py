@@ -13,7 +13,7 @@ import polars as pl
 
 from cloakwork.base.arrays import Floats, Ints, begins_of
 from cloakwork.base.frozen import frozen
-from cloakwork.base.naming import values_of
+from cloakwork.base.naming import values_or_nulls
 from cloakwork.log.eventlog import CASE_PREFIX, EventLog
 
 MISSING: Final = -1
@@ -214,7 +214,7 @@ def coded(
     tables = [log.table_of(name) for log in (source, release)]
     if all(name not in table.columns for table in tables):
         return f"'{name}' is in neither log"
-    before, after = (_values(table, name) for table in tables)
+    before, after = (values_or_nulls(table, name) for table in tables)
     # Text counts as numbers only where a range, or the other log, says that it holds some.
     if declared is not None or {_kind(before), _kind(after)} == {"text", "numbers"}:
         before = _as_numbers(before)
@@ -231,12 +231,6 @@ def coded(
         return _coded_numbers(name, _numbers(before), _numbers(after), declared)
     codes, labels = joint_codes(_texts(before), _texts(after))
     return CodedAttribute(name, codes[0], codes[1], len(labels))
-
-
-def _values(table: pl.DataFrame, name: str) -> pl.Series:
-    if name in table.columns:
-        return values_of(table, name)
-    return pl.Series([None], dtype=pl.String).new_from_index(0, table.height)
 
 
 def _kind(values: pl.Series) -> str:

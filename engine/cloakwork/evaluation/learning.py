@@ -13,9 +13,9 @@ import polars as pl
 
 from cloakwork.base.arrays import Bools, Floats, Ints, place_in_run
 from cloakwork.base.quantities import Frozen, figure
-from cloakwork.evaluation.control_flow import with_activity
 from cloakwork.evaluation.distances import joint_codes
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
+from cloakwork.log.variants import with_activity
 
 HELD_OUT: Final = 5
 """Of so many cases of the source, the first is held out."""

@@ -17,7 +17,6 @@ from cloakwork.base.clocks import ahead_of_utc
 from cloakwork.base.frozen import frozen
 from cloakwork.base.naming import SERVICE_TIME, values_of
 from cloakwork.base.quantities import Frozen, figure
-from cloakwork.evaluation.control_flow import with_activity
 from cloakwork.evaluation.distances import (
     MISSING,
     CodedAttribute,
@@ -30,6 +29,7 @@ from cloakwork.evaluation.distances import (
 )
 from cloakwork.evaluation.times import ShareCurve, duration_curve, profile_curve
 from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIMESTAMP, EventLog
+from cloakwork.log.variants import with_activity
 
 MOST_TABLES: Final = 1_000
 """Two-way tables that are compared; of more, every second one, or every third, and so on."""

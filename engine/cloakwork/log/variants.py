@@ -52,6 +52,12 @@ class Variants:
         return tuple(self.alphabet[code] for code in self[variant])
 
 
+def with_activity(log: EventLog) -> EventLog:
+    """``log`` without events that have no activity."""
+    labels = log.events[ACTIVITY]
+    return log.keep_events(labels.is_not_null().to_numpy()) if labels.null_count() else log
+
+
 def variants_of(log: EventLog) -> Variants:
     """Find the variants of ``log``, exactly, in time linear in events times log(cases).
 
