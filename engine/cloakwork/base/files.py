@@ -267,6 +267,15 @@ def _locked(
     return None
 
 
+@contextmanager
+def output_fault(what: str) -> Iterator[None]:
+    """Tell an OSError of the block as an OutputError: what cannot be done, and why."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(f"{what} ({error.strerror})") from error
+
+
 def require_new(out: Path) -> None:
     """Raise OutputError where the new file ``out`` cannot be, before anything is computed."""
     if out.is_dir():

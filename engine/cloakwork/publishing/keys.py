@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from pydantic import AfterValidator, AwareDatetime, Field, JsonValue, ValidationError
 
 from cloakwork.base.errors import OutputError, VerificationFailed
-from cloakwork.base.files import home, private_secret, replace_file, secret_made_once
+from cloakwork.base.files import home, output_fault, private_secret, replace_file, secret_made_once
 from cloakwork.base.frozen import frozen
 from cloakwork.base.quantities import IF_SAID, Frozen
 from cloakwork.base.text import first_fault
@@ -107,11 +107,8 @@ def signing_key(path: str | Path | None = None) -> SigningKey:
         content = chosen.encode()
         origin = f"${KEY_VARIABLE}"
     else:
-        try:
+        with output_fault(f"{chosen}: the signing key cannot be read"):
             content = Path(chosen).read_bytes()
-        except OSError as error:
-            reason = f"the signing key cannot be read ({error.strerror})"
-            raise OutputError(f"{chosen}: {reason}") from error
     private = _load_private(content, origin)
     if origin != own:
         return SigningKey(private=private, origin=origin)
@@ -180,10 +177,8 @@ def known_keys() -> KnownKeys:
     """Every key that counts here."""
     own = _own_public_key()
     folder = home() / "trusted"
-    try:
+    with output_fault(f"{folder}: cannot be looked into"):
         found = list(folder.iterdir()) if folder.is_dir() else []
-    except OSError as error:
-        raise OutputError(f"{folder}: cannot be looked into ({error.strerror})") from error
     # Files that are written just now begin with a dot.
     files = [path for path in found if path.suffix == ".json" and not path.name.startswith(".")]
     trusted = sorted(map(_read_trusted, files), key=lambda each: (each.name, each.keyid))
@@ -250,10 +245,8 @@ def untrust(which: str) -> TrustedKey:
         what = "several keys fit; give more digits" if meant else "no such key is trusted here"
         raise OutputError(f"{which!a}: {what}; see: cloakwork keys list")
     path = _trusted_file(meant[0].keyid)
-    try:
+    with output_fault(f"{path}: cannot be removed"):
         path.unlink()
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be removed ({error.strerror})") from error
     return meant[0]
 
 
@@ -261,10 +254,8 @@ def public_key(path: Path) -> "Ed25519PublicKey":
     """Read an Ed25519 public key in PEM (SubjectPublicKeyInfo); raises OutputError when ``path``
     holds none.
     """
-    try:
+    with output_fault(f"{path}: the public key cannot be read"):
         content = path.read_bytes()
-    except OSError as error:
-        raise OutputError(f"{path}: the public key cannot be read ({error.strerror})") from error
     return _parse_public_key(content, path)
 
 
@@ -319,9 +310,8 @@ def _read_trusted(path: Path) -> TrustedKey:
     name says.
     """
     try:
-        record = TrustedKey.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be read ({error.strerror})") from error
+        with output_fault(f"{path}: cannot be read"):
+            record = TrustedKey.model_validate_json(path.read_bytes())
     except ValidationError as error:
         raise OutputError(
             f"{path}: is no trusted key as this version writes them; remove it"

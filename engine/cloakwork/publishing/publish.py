@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Final
 
 from cloakwork.base.errors import LedgerError, OutputError, VerificationFailed
-from cloakwork.base.files import draft_folder, make_file, new_file, require_new
+from cloakwork.base.files import draft_folder, make_file, new_file, output_fault, require_new
 from cloakwork.base.frozen import frozen
 from cloakwork.base.notebook_html import listing, paragraph, shown, table
 from cloakwork.base.progress import Reporter, heard_by, silent, stop_if_interrupted
@@ -107,10 +107,8 @@ def check_destination(out: Path) -> None:
     if out.exists() and not out.is_dir():
         raise OutputError(f"{out}: is a file; name a new folder")
     if out.is_dir():
-        try:
+        with output_fault(f"{out}: cannot be looked into"):
             is_empty = not any(out.iterdir())
-        except OSError as error:
-            raise OutputError(f"{out}: cannot be looked into ({error.strerror})") from error
         if not is_empty:
             reason = "is not empty, and a release never overwrites; name a new folder"
             raise OutputError(f"{out}: {reason}")
@@ -120,13 +118,9 @@ def check_destination(out: Path) -> None:
     existing = next(folder for folder in out.resolve().parents if folder.exists())
     if not existing.is_dir():
         raise OutputError(f"{out}: cannot be made, {existing} is not a folder")
-    try:
-        with draft_folder(existing, DRAFT):
-            pass
-    except OSError as error:
-        raise OutputError(
-            f"{out}: cannot be made, nothing can be written in {existing} ({error.strerror})"
-        ) from error
+    nothing = f"{out}: cannot be made, nothing can be written in {existing}"
+    with output_fault(nothing), draft_folder(existing, DRAFT):
+        pass
 
 
 def publish(

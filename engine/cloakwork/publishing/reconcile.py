@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 from pydantic import ValidationError
 
 from cloakwork.base.errors import LedgerError, OutputError, VerificationFailed
-from cloakwork.base.files import new_file, remove_abandoned
+from cloakwork.base.files import new_file, output_fault, remove_abandoned
 from cloakwork.base.frozen import frozen
 from cloakwork.ledger.journal import Break, Checkpoint, first_break, keep, lost_past
 from cloakwork.ledger.ledger import Ledger
@@ -273,11 +273,8 @@ def read_checkpoint(path: Path) -> SignedCheckpoint:
     """A checkpoint that a key signed which is trusted here; raises VerificationFailed where it is
     none, OutputError where the file cannot be read.
     """
-    try:
-        with path.open("rb") as file:
-            content = file.read(_LARGEST)
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be read ({error.strerror})") from error
+    with output_fault(f"{path}: cannot be read"), path.open("rb") as file:
+        content = file.read(_LARGEST)
     envelope = read_envelope(content, CHECKPOINT_TYPE, str(path))
     for signature in envelope.signatures:
         public = trusted_key(signature.keyid)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cloakwork.base.errors import OutputError, VerificationFailed
-from cloakwork.base.files import make_file, new_file, require_new
+from cloakwork.base.files import make_file, new_file, output_fault, require_new
 from cloakwork.base.frozen import frozen
 from cloakwork.base.quantities import Frozen
 from cloakwork.evaluation.risk_figures import RiskReport
@@ -230,10 +230,8 @@ def _read(path: Path, model: type[M], schema: str) -> M:
 
 
 def _content(path: Path) -> bytes:
-    try:
+    with output_fault(f"{path}: cannot be read"):
         return path.read_bytes()
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be read ({error.strerror})") from error
 
 
 def _as_json(document: dict[str, Any]) -> str:
