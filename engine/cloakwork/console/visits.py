@@ -147,10 +147,11 @@ class Workplace:
         for path in paths[:MOST_ENTRIES]:
             found.setdefault(_kind_of(path), []).append(path.relative_to(self.root).as_posix())
         kinds = ("policies", "logs", "plans", "releases", "packed")
-        return FoundFiles(
-            *(tuple(sorted(found.get(kind, ()))) for kind in kinds),
-            all_seen=len(paths) <= MOST_ENTRIES,
+        policies, logs, plans, releases, packed = (
+            tuple(sorted(found.get(kind, ()))) for kind in kinds
         )
+        all_seen = len(paths) <= MOST_ENTRIES
+        return FoundFiles(policies, logs, plans, releases, packed, all_seen)
 
     def _inside(self, relative: str) -> Path:
         # By its names first, then by what links on the way lead to.

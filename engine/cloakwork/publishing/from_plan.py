@@ -19,6 +19,7 @@ from cloakwork.base.naming import values_of
 from cloakwork.base.records import without_prose
 from cloakwork.guarantees.claims import ConditionedOn
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog, LogHandle
+from cloakwork.log.formats.round_trip import tables_of
 from cloakwork.plan.budget import ledger_terms
 from cloakwork.plan.model import RELEASED, Claim, Plan, UnprovenClaim
 from cloakwork.plan.sentences import (
@@ -75,9 +76,8 @@ def released_columns(log: LogHandle, plan: Plan) -> tuple[ReleasedColumn, ...]:
 
 def attributes_of(batch: EventLog) -> HeldAttributes:
     """The attributes of one batch, and which of them have a value there."""
-    tables: tuple[tuple[Scope, pl.DataFrame], ...] = ("case", batch.cases), ("event", batch.events)
     held: HeldAttributes = {}
-    for scope, table in tables:
+    for scope, table in tables_of(batch):
         for name in table.columns:
             values = values_of(table, name)
             # The empty text is no value, as CSV writes both alike.

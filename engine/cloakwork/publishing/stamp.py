@@ -18,7 +18,7 @@ from cloakwork.base.errors import LogError, VerificationFailed, first_line
 from cloakwork.base.facts import Unit
 from cloakwork.base.lineage import CONTROL_FLOW
 from cloakwork.log.formats import Attribute, Extension, InputOptions, read_annotations
-from cloakwork.log.formats.xes_write import paths_and_texts
+from cloakwork.log.formats.xes_write import FORBIDDEN, paths_and_texts
 from cloakwork.plan.model import Plan
 from cloakwork.publishing.folder import read_document
 from cloakwork.publishing.keys import read_json
@@ -38,7 +38,6 @@ EXTENSIONS: Final = (PRIVACY, CLOAKWORK)
 
 COLUMNS: Final = "cloakwork:columns"
 _SCHEMA: Final = "ARROW:schema"
-_UNWRITABLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _OPERATIONS: Final = {
     "suppression": ("attributes/redact", "bound", "kanon/tlkc"),
     "condensation": (
@@ -193,7 +192,7 @@ def _text_attributes(values: Mapping[str, str | int | float]) -> tuple[Attribute
 
 
 def _writable_text(text: str) -> str:
-    return _UNWRITABLE.sub("\ufffd", text)
+    return re.sub(FORBIDDEN, "\ufffd", text)
 
 
 def sidecar(plan: Plan, statement: PrivacyStatement) -> dict[str, JsonValue]:

@@ -68,7 +68,7 @@ class TypesReadBack:
     def of(self, batch: EventLog) -> pl.DataFrame:
         """The evidence in one batch."""
         rows: list[tuple[Scope, str, bool, Kind, Kind]] = []
-        for scope, table in _tables(with_starts(batch, self.request.written)):
+        for scope, table in tables_of(with_starts(batch, self.request.written)):
             for name in table.columns:
                 if name in _STANDARD:
                     continue
@@ -100,7 +100,7 @@ class TypesReadBack:
             for scope, name, exact, kind, kind_as_text in found.iter_rows()
         }
         read: dict[Scope, pl.DataFrame] = {}
-        for scope, table in _tables(with_starts(batch, self.request.written)):
+        for scope, table in tables_of(with_starts(batch, self.request.written)):
             columns = []
             for name in table.columns:
                 exact, kind = settled.get((scope, name), _STANDARD_COLUMN)
@@ -156,7 +156,8 @@ def _simple(name: str, values: pl.Series, exact: bool | None) -> pl.Series | Non
     return to_simple_type(Path("release"), name, values, exact=exact)
 
 
-def _tables(log: EventLog) -> tuple[tuple[Scope, pl.DataFrame], ...]:
+def tables_of(log: EventLog) -> tuple[tuple[Scope, pl.DataFrame], ...]:
+    """Both tables of a log, each with what its rows are."""
     return ("case", log.cases), ("event", log.events)
 
 
@@ -241,7 +242,7 @@ class FileParts:
         batch = self.read(file)
         if self.kinds:
             tables = {}
-            for scope, table in _tables(batch):
+            for scope, table in tables_of(batch):
                 columns = [
                     values_of(table, name).alias(name)
                     for name in table.columns
@@ -263,7 +264,7 @@ def kinds_of(log: EventLog) -> dict[tuple[Scope, str], Kind]:
     """What the values of each column are, save the standard ones, which every log has."""
     return {
         (scope, name): _kind(log, name, values_of(table, name))
-        for scope, table in _tables(log)
+        for scope, table in tables_of(log)
         for name in table.columns
         if name not in _STANDARD
     }

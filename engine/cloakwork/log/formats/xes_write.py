@@ -60,7 +60,7 @@ _STANDARD: Final = (
 _NAME: Final = '\t\t<string key="concept:name" value="UNKNOWN"/>\n'
 _TIME: Final = '\t\t<date key="time:timestamp" value="1970-01-01T00:00:00.000+00:00"/>\n'
 _CLASSIFIER: Final = '\t<classifier name="Activity" keys="concept:name"/>\n'
-_FORBIDDEN: Final = "[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]"
+FORBIDDEN: Final = "[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]"
 _ESCAPES: Final = {
     "&": "&amp;",
     "<": "&lt;",
@@ -189,7 +189,7 @@ def _element_texts(table: pl.DataFrame, start: str, depth: int, end: str, prefix
 
 def expressible_text(text: pl.Series) -> pl.Series:
     """Text with U+FFFD in place of what XML cannot express."""
-    return text.str.replace_all(_FORBIDDEN, "\ufffd")
+    return text.str.replace_all(FORBIDDEN, "\ufffd")
 
 
 def _column_text(values: pl.Series) -> tuple[str, pl.Expr]:
@@ -206,7 +206,7 @@ def _column_text(values: pl.Series) -> tuple[str, pl.Expr]:
     if dtype == pl.Date or isinstance(dtype, pl.Datetime):
         # A day counts from midnight, and a time without a zone is taken as UTC.
         return "date", column.cast(pl.Datetime("us", "UTC")).dt.strftime(_ISO)
-    text = column.cast(pl.String).str.replace_all(_FORBIDDEN, "\ufffd")
+    text = column.cast(pl.String).str.replace_all(FORBIDDEN, "\ufffd")
     return "string", text.str.replace_many(_ESCAPES)
 
 
