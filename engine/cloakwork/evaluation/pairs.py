@@ -34,7 +34,8 @@ from cloakwork.evaluation.dp_audit import (
     empirical_epsilon,
 )
 from cloakwork.evaluation.one_mechanism import Prepared, mechanism_of, prepare
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIME_TYPE, TIMESTAMP, EventLog
+from cloakwork.log.eventlog import ACTIVITY, TIME_TYPE, TIMESTAMP, EventLog
+from cloakwork.log.variants import log_of_variants
 from cloakwork.mechanisms.base import Gives, Mechanism
 from cloakwork.mechanisms.registry import catalogue
 
@@ -479,13 +480,7 @@ _AUDITED_CLAIMS: Final = (
 
 def _log_of(sequences: Sequence[ActivitySequence]) -> EventLog:
     """One case a sequence, without times."""
-    labels = [label for sequence in sequences for label in sequence]
-    names = [str(row) for row in range(len(sequences))]
-    return EventLog(
-        pl.DataFrame({ACTIVITY: labels}, schema={ACTIVITY: pl.String}),
-        pl.DataFrame({CASE_ID: names}, schema={CASE_ID: pl.String}),
-        np.cumsum([0, *map(len, sequences)]).astype(np.int64),
-    )
+    return log_of_variants(sequences, np.ones(len(sequences), np.int64))
 
 
 def _log_with_values(cases: Sequence[tuple[timedelta, str]]) -> EventLog:
