@@ -520,8 +520,14 @@ class _AStarSearch:
     def _keep_if_better(self, target: Ints) -> None:
         """Keep ``target`` if it is k-anonymous and the best so far."""
         cost = self.costs.total_cost(target)
-        if cost < self.cost and self.costs.is_k_anonymous(target):
+        if cost < self.cost and is_k_anonymous(self.costs, target):
             self.target, self.cost = target, cost
+
+
+def is_k_anonymous(costs: MoveCosts, target: Ints) -> bool:
+    """Whether every class holds enough."""
+    held = costs.sum_over_extensions(costs.held_mass(target))
+    return bool((held >= costs.required_mass)[costs.open_classes(target)].all())
 
 
 class _Ascent:

@@ -171,13 +171,6 @@ def number_of_cases(table: CaseTable) -> int:
     return len(next(iter(table.values())).values)
 
 
-def _distances(table: CaseTable, source: CaseTable, row: int) -> dict[str, Floats]:
-    """How far each case is from a row of another table, by each column: Gower's distance is the
-    sum.
-    """
-    return {name: column.apart(source[name].values[row]) for name, column in table.items()}
-
-
 def case_tables(
     logs: Sequence[CodedLog],
     of_cases: Sequence[str],
@@ -311,7 +304,9 @@ class ReleaseAttacked:
         """The chance of success of each guess, with all released cases and without ``own``;
         ``likely``: how likely each is the row's by what no secret tells.
         """
-        apart = _distances(self.released, table, row)
+        # How far each case is from the row, by each column: Gower's distance is the sum.
+        released = self.released.items()
+        apart = {name: column.apart(table[name].values[row]) for name, column in released}
         if halves:
             sums = [np.sum([apart[name] for name in names], axis=0) for names in halves]
             yield _with_and_without(_in_common, sums, own)

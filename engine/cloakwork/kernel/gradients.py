@@ -518,21 +518,9 @@ class Descent:
 
         def find(batch: Cases) -> Moves:
             found = gradient(parameters, batch, step)
-            if isinstance(found, list | tuple) and found and isinstance(found[0], Factors):
-                return clipped_factors(
-                    found,
-                    len(batch),
-                    size,
-                    self.grid,
-                    self.clip,
-                )
-            return clipped_rows(
-                found,
-                len(batch),
-                size,
-                self.grid,
-                self.clip,
-            )
+            factored = isinstance(found, list | tuple) and found and isinstance(found[0], Factors)
+            clipped: Callable[..., Moves] = clipped_factors if factored else clipped_rows
+            return clipped(found, len(batch), size, self.grid, self.clip)
 
         with Silently():
             return find(cases)

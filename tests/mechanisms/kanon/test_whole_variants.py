@@ -24,7 +24,7 @@ from cloakwork.mechanisms.kanon.whole_variants import (
     repair_to_k_anonymous,
 )
 from cloakwork_extras import a_star
-from cloakwork_extras.a_star import SCALE, AStar, AStarParams, Relaxation
+from cloakwork_extras.a_star import SCALE, AStar, AStarParams, Relaxation, is_k_anonymous
 from cloakwork_extras.best_first import search_best_first
 from conftest import runs
 from mechanisms.kanon.problems import check_solution, problem_of, solved
@@ -119,7 +119,7 @@ def test_no_multipliers_and_no_decisions_make_a_bound_too_high(
     target = np.array(
         data.draw(st.lists(st.integers(0, variants - 1), min_size=variants, max_size=variants))
     )
-    if not costs.is_k_anonymous(target):
+    if not is_k_anonymous(costs, target):
         target = repair_to_k_anonymous(
             costs,
             costs.open_classes(target),
@@ -155,7 +155,7 @@ def test_its_rule_is_the_judges(data: st.DataObject, scope: Scope) -> None:
     smallest = smallest_class(problem, Assignment.of_targets(problem, target))
     allowed = smallest is None or smallest >= problem.k
     costs = MoveCosts.of(problem, "kanon/best-first")
-    assert allowed == costs.is_k_anonymous(target)
+    assert allowed == is_k_anonymous(costs, target)
     classes = costs.open_classes(target)
     assert allowed == bool(
         (costs.held_mass(target) >= costs.required_mass_beside(classes))[classes].all()

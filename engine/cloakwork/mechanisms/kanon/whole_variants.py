@@ -122,11 +122,6 @@ class MoveCosts:
         """The edits of all cases when i becomes ``target[i]``."""
         return int(self.move_cost[np.arange(len(target)), target].sum())
 
-    def is_k_anonymous(self, target: Ints) -> bool:
-        """Whether every class holds enough."""
-        held = self.sum_over_extensions(self.held_mass(target))
-        return bool((held >= self.required_mass)[self.open_classes(target)].all())
-
     def open_classes(self, target: Ints) -> Bools:
         """Which variants hold cases: bool, shape (variants,)."""
         return np.bincount(target, minlength=len(target)) > 0
