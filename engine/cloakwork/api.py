@@ -52,6 +52,7 @@ from cloakwork.run.reading import (
     AttributesLeft,
     choice_for,
     in_form_of,
+    read_in_batches,
     read_sample,
     read_under,
     rows_or_log,
@@ -408,10 +409,10 @@ def risk(
     ``threshold``: the largest share of cases that may be found, what finds more is marked; by
     default ``assume.risk_threshold`` of the policy. ``whole``: logs of more than a million events
     are read into memory, too; else cases of a random sample of them are looked for in that sample,
-    and nothing is linked with a release. Shares lie between 0 and 1, bounds hold at
-    95 %. The figures are internal. Nothing is linked with a release without events, and a note says
-    so. Raises
-    LogError for what is no log, and for an ``original`` or ``control`` without events.
+    and, by activities and times, in all of the release, batch by batch. Shares lie between 0 and 1,
+    bounds hold at 95 %. The figures are internal. Nothing is linked with a release without events,
+    and a note says so. Raises LogError for what is no log, and for an ``original`` or ``control``
+    without events.
     """
     from cloakwork.evaluation.risk import attack_logs  # scipy loads where it is used
 
@@ -436,6 +437,12 @@ def risk(
     logs = [given_log(original, "original")]
     logs += [] if control is None else [given_log(control, "control")]
     first, *others = (opened_under(each, under, columns, read) for each in logs)
+    in_batches = []
+    if any(each.log.sample for each in (first, *releases)) and releases:
+        in_batches = [
+            opened_under(logs[0], under, columns, read_in_batches).log,
+            opened_release(released, policy, columns, read_in_batches).log,
+        ]
     attacked_plan = releases[0].plan if releases and membership else None
     if membership and attacked_plan is None:
         if policy is None:
@@ -459,6 +466,7 @@ def risk(
         seed=seed,
         reporter=reporter,
         employees=employees,
+        whole=in_batches,
     )
     return found.model_copy(update={"threshold": threshold})
 

@@ -116,8 +116,17 @@ def test_compare_says_what_it_ran_on(cloakwork, folder, ledger):
     assert SAMPLE in " ".join(said.out.split())
 
 
+def release_of(cloakwork: Any, policy: str, folder: Path, tmp_path: Path, ledger: str) -> Path:
+    out = tmp_path / "release"
+    made = cloakwork("apply", policy, folder, "--out", out, "--ledger", ledger, "--quiet")
+    assert made.code == 0, made.err
+    return out
+
+
 @pytest.mark.usefixtures("large")
-def test_risk_links_no_sample_with_a_release(cloakwork, folder, ledger, tmp_path):
+def test_risk_links_no_sample_where_no_plan_says_how_times_were_moved(
+    cloakwork, folder, ledger, tmp_path
+):
     """Whom one finds in a part of a release says nothing of the whole: there is a note in place of
     a figure, and --whole has the figure.
     """
@@ -125,14 +134,12 @@ def test_risk_links_no_sample_with_a_release(cloakwork, folder, ledger, tmp_path
     alone = alike(cloakwork, folder, "risk", "LOG", *asked)
     assert alone["cases"] == 40 and SAMPLE in alone["notes"][0]
     assert "no more are found" in alone["notes"][0]
-    out = tmp_path / "release"
-    made = cloakwork("apply", KANON, folder, "--out", out, "--ledger", ledger, "--quiet")
-    assert made.code == 0, made.err
+    out = release_of(cloakwork, KANON, folder, tmp_path, ledger)
     found = alike(cloakwork, folder, "risk", "LOG", out, "--employees", "org:resource", *asked)
     assert {each["after"] is None for each in found["attacks"]} == {True}
     assert found["released_cases"] is None and "employees" not in found
-    assert "nothing is linked with release" in found["notes"][1] and "--whole" in found["notes"][1]
-    assert "employees are not bounded" in found["notes"][2]
+    assert "nothing is linked with release" in found["notes"][2] and "--whole" in found["notes"][2]
+    assert "employees are not bounded" in found["notes"][3]
     whole = alike(cloakwork, folder, "risk", "LOG", out, "--whole", *asked)
     assert whole["cases"] == 400 and any(each["after"] for each in whole["attacks"])
     # A log that is small beside a release that is not is linked as little.
@@ -141,6 +148,31 @@ def test_risk_links_no_sample_with_a_release(cloakwork, folder, ledger, tmp_path
     pl.read_parquet(small)[:300].write_parquet(few)
     document = json.loads(cloakwork("risk", few, out, *asked).out)
     assert {each["after"] is None for each in document["attacks"]} == {True}
+
+
+@pytest.mark.usefixtures("large")
+def test_risk_looks_for_a_sample_in_all_of_a_release(cloakwork, folder, ledger, tmp_path):
+    """A file, a folder and a pattern; and how many cases are looked for is said."""
+    out = release_of(cloakwork, "kanon-dp-timestamps", folder, tmp_path, ledger)
+    asked = ("--quiet", "--json", "--targets")
+    found = alike(cloakwork, folder, "risk", "LOG", out, *asked, "20")
+    assert (found["cases"], found["targets"]) == (40, 20)
+    assert found["released_cases"] > 200
+    said = "cases of the sample are looked for in all of release"
+    assert any(note.startswith(said) for note in found["notes"])
+    after = {each["name"]: each["after"] for each in found["attacks"]}
+    linked = {name for name, share in after.items() if name.startswith("linking/") and share}
+    assert {"linking/sequence", "linking/sequence-times", "linking/start-day"} <= linked
+    assert after["singling-out"] is after["linkability"] is None
+    # The whole log has the same cases among others: what is found lies within its bounds.
+    whole = json.loads(cloakwork("risk", folder, out, "--whole", *asked, "400").out)
+    for each in whole["attacks"]:
+        if each["name"] in linked and after[each["name"]]:
+            share = after[each["name"]]
+            assert share["low"] <= each["after"]["high"] and each["after"]["low"] <= share["high"]
+    screen = cloakwork("risk", folder, out, "--quiet", "--targets", "20", "--all").out
+    assert "40 cases, 20 at random looked for" in screen
+    assert "of the sample are looked for in all of" in " ".join(screen.split())
 
 
 def test_utility_counts_all_cases_in_batches(cloakwork, folder, ledger, tmp_path, monkeypatch):

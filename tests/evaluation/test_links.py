@@ -99,7 +99,7 @@ def test_links_are_tried_on_sequences_as_the_release_has_them() -> None:
         _log([list("ac"), list("ab"), ["x"]], [hours[1], hours[1], hours[2]]),
     )
     links = Links(source, released, 1)
-    changed, became = links.in_sequences_of_release(np.random.default_rng(2))
+    changed, became = links.in_sequences_of_release(source, np.random.default_rng(2))
     assert changed.alphabet == source.alphabet
     for case, row in enumerate(became.tolist()):
         if row < 0:
@@ -111,7 +111,9 @@ def test_links_are_tried_on_sequences_as_the_release_has_them() -> None:
             assert changed.clock[events].tolist() == source.clock[[0, 2]].tolist()
         elif case == 1:
             assert changed.clock[events].tolist() == source.clock[3:5].tolist()
-    draws = [links.in_sequences_of_release(np.random.default_rng(seed))[1] for seed in range(60)]
+    draws = [
+        links.in_sequences_of_release(source, np.random.default_rng(seed))[1] for seed in range(60)
+    ]
     left_out = np.mean([became < 0 for became in draws], axis=0)
     assert left_out[1] == 0
     assert all(0 < share < 1 for share in left_out[[0, 2, 3]])

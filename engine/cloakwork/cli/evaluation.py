@@ -458,7 +458,7 @@ def _options(pairs: tuple[str, ...]) -> dict[str, Any]:
 @click.option(
     "--whole",
     is_flag=True,
-    help="Read logs of more than a million events into memory, too, and link them.",
+    help="Read logs of more than a million events into memory, too, for all attacks.",
 )
 @click.option("--html", type=PATH, help="Write all attacks, with drawings, to this file.")
 @click.option("--all", "show_all", is_flag=True, help="Show every attack.")
@@ -489,8 +489,8 @@ def risk(
     How often is a case found, or more learned about it, by somebody who knows some of its events,
     when it started, or some attributes? Before and after, with bounds at 95 %. ORIGINAL is read as
     the policy of RELEASE says, or --policy; --column goes before it. Of more than a million events
-    a random sample of the cases is attacked by itself, and not linked with RELEASE; notes say so.
-    The figures read the raw log: never publish them.
+    a random sample of the cases is attacked by itself, and linked with all of RELEASE by activities
+    and times; notes say so. The figures read the raw log: never publish them.
     """
     # Options that need another one are refused before anything is read.
     if other is not None and release is None:

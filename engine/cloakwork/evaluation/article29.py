@@ -55,7 +55,8 @@ def article_29(attacked: AttackedLogs) -> Iterator[Attack]:
         return np.asarray(np.arange(attacked.source.cases) == case, np.float64)
 
     both = [ReleaseAttacked(tables[0], tables[1], itself, next(iter(tables[2:]), None))]
-    if attacked.released is not None:
+    # In a part of a release nobody is singled out of all.
+    if attacked.released is not None and not attacked.whole:
         # Tables are made anew: only attributes that kept their values compare with a release.
         in_both = attacked.in_both
         links = attacked.links()

@@ -20,6 +20,7 @@ from cloakwork.evaluation.coded import (
 )
 from cloakwork.evaluation.links import Links, draws_times, rehearsed_times, scales_of
 from cloakwork.evaluation.risk_figures import Attack
+from cloakwork.log.eventlog import TIMESTAMP
 from cloakwork.run.reading import OpenedLog
 
 
@@ -30,7 +31,8 @@ class AttackedLogs:
     ``source``: the log itself. ``releases``: at most two of it, and ``opened``: what came with
     them. ``control``: cases of the same process that are not in the log, if there are any.
     ``most_targets``: of more cases, so many are looked for. ``notes``: what the report says of how
-    its figures came about.
+    its figures came about. ``whole``: of log and first release all cases, in batches, where
+    ``source`` and ``releases`` are samples of these.
     """
 
     source: CodedLog
@@ -41,6 +43,7 @@ class AttackedLogs:
     seed: int
     reporter: Reporter
     notes: list[str]
+    whole: Sequence[CodedLog] = ()
     targets: Ints = field(init=False)
     of_cases: Sequence[str] = field(init=False)
     of_events: Sequence[str] = field(init=False)
@@ -125,11 +128,16 @@ class AttackedLogs:
 
     def _fitted_links(self, released: CodedLog, opened: OpenedLog) -> Links:
         self.reporter("comparing log and release")
-        plan = opened.plan
-        links = Links(self.source, released, self.seed, looked_for=self.most_targets)
+        plan, source = opened.plan, self.source
+        if self.whole:
+            in_all, released = self.whole
+            # Made-up cases are nobody's: whom of a sample they give away says what they do of all.
+            source = source if is_made_up(opened) else in_all
+        links = Links(source, released, self.seed, looked_for=self.most_targets)
         # Values that cases keep tell links apart, beside sequences and times.
-        if kept := kept_attributes(self.source.log, released.log, plan):
-            before, after = code_attributes([self.source, released], kept, ())
+        kept = () if self.whole else kept_attributes(source.log, released.log, plan)
+        if kept:
+            before, after = code_attributes([source, released], kept, ())
             links.kept_values = (before.cases, after.cases)
         # A plan tells how times were moved; without one, ``fit`` estimates it from both logs.
         if plan is not None:
@@ -172,3 +180,12 @@ def is_made_up(opened: OpenedLog) -> bool:
     """Whether its cases are new ones."""
     plan = opened.plan
     return plan is not None and any(step.lineage.generates for step in plan.steps)
+
+
+def tells_of_times(opened: OpenedLog) -> bool:
+    """Whether a release's plan says how its times came about, or it has none."""
+    plan = opened.plan
+    return TIMESTAMP not in opened.log.events.columns or (
+        plan is not None
+        and (is_made_up(opened) or draws_times(plan) or scales_of(plan) is not None)
+    )

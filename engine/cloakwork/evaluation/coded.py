@@ -2,7 +2,7 @@
 attributes that an attacker may know.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -14,9 +14,10 @@ import polars as pl
 from cloakwork.base.arrays import Bools, Ints, begins_of
 from cloakwork.base.errors import LogError
 from cloakwork.base.naming import values_of
+from cloakwork.evaluation.control_flow import histogram
 from cloakwork.evaluation.distances import joint_codes
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIME_TYPE, TIMESTAMP, EventLog
-from cloakwork.log.variants import variants_of
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIME_TYPE, TIMESTAMP, EventLog, LogHandle
+from cloakwork.log.variants import log_of_variants, variants_of
 from cloakwork.plan.model import Plan
 
 SECOND: Final = 1_000_000
@@ -27,6 +28,9 @@ DAY: Final = 24 * HOUR
 MOST_KNOWN: Final = 5
 """Attributes of cases, and of events, that an attacker is taken to know: those with the fewest
 values."""
+
+NEIGHBOURS: Final = 20_000
+"""Of a log in batches, about how many cases ``CodedLog.neighbours`` are."""
 
 _STANDARD: Final = frozenset({CASE_ID, ACTIVITY, TIMESTAMP})
 _IDENTIFYING: Final = 0.9
@@ -40,7 +44,9 @@ class CodedLog:
     - ``codes``: int64, shape (events,); activities. ``times``: int64, microseconds since 1970, or
       None where the log has none; an event without a time has that of the event before it.
     - ``variant``: int64, shape (cases,). ``sequences``: the codes of each variant.
-      ``sizes``: int64, shape (variants,); the cases of each.
+      ``sizes``: int64, shape (variants,); the cases of each, in a part of a log those of all.
+    - ``whole``: all of the log in batches, where this is a sample of its cases, and ``sequences``
+      and ``sizes`` are those of all.
     """
 
     log: EventLog
@@ -50,6 +56,7 @@ class CodedLog:
     variant: Ints
     sequences: tuple[tuple[int, ...], ...]
     sizes: Ints
+    whole: LogHandle | None = None
 
     @property
     def offsets(self) -> Ints:
@@ -60,6 +67,53 @@ class CodedLog:
     def cases(self) -> int:
         """How many cases there are."""
         return len(self.variant)
+
+    def in_variants(self, whole: "CodedLog") -> "CodedLog":
+        """These cases by the variants of all of their log, under the same alphabet."""
+        row_of = {sequence: row for row, sequence in enumerate(whole.sequences)}
+        variant = np.array([row_of[each] for each in self.sequences])[self.variant]
+        return replace(self, variant=variant, sequences=whole.sequences, sizes=whole.sizes)
+
+    def alone(self) -> "CodedLog":
+        """These cases as a log of their own; variants that none of them has stay, without cases."""
+        return replace(self, sizes=np.bincount(self.variant, minlength=len(self.sizes)), whole=None)
+
+    def parts(self) -> "Iterator[CodedLog]":
+        """All of the log, batch by batch."""
+        if self.whole is None:
+            yield self
+            return
+        for batch in self.whole.batches():
+            if batch.events.height:
+                (part,) = code_logs(batch, alphabet=self.alphabet)
+                # Of a log with times a part may have none.
+                if part.times is None and self.times is not None:
+                    part = replace(part, times=np.zeros(len(part.codes), np.int64))
+                yield part.in_variants(self)
+
+    def neighbours(self, seed: int) -> "CodedLog":
+        """Of a log in batches, cases that began one after another, from a random time on."""
+        if self.whole is None:
+            return self
+        share = min(1.0, NEIGHBOURS / self.whole.case_count)
+        first = np.random.default_rng(seed).uniform(0, 1 - share)
+        begin, end = np.quantile(self.starts, [first, first + share])
+        near = [
+            part.told(case)
+            for part in self.parts()
+            for case in np.flatnonzero((begin <= part.starts) & (part.starts <= end)).tolist()
+        ]
+        return self.with_cases(near).alone()
+
+    def told(self, case: int) -> tuple[tuple[int, ...], list[int]]:
+        """The activities and times of a case, which hold nothing of the log."""
+        return self.sequences[self.variant[case]], self.clock[self.events_of(case)].tolist()
+
+    def with_cases(self, cases: Sequence[tuple[tuple[int, ...], list[int]]]) -> "CodedLog":
+        """Cases of the log, each as ``told``, by its variants."""
+        times = [time for _, each in cases for time in each]
+        sequences = [sequence for sequence, _ in cases]
+        return code_cases(sequences, times, self.alphabet).in_variants(self)
 
     def events_of(self, case: int) -> slice:
         """The rows of a case's events."""
@@ -106,7 +160,7 @@ class CodedLog:
     def cases_of(self) -> list[Ints]:
         """The cases of each variant: int64, ascending."""
         order = np.argsort(self.variant, kind="stable")
-        return np.split(order, np.cumsum(self.sizes)[:-1])
+        return np.split(order, np.cumsum(self.alone().sizes)[:-1])
 
     @cached_property
     def times_of(self) -> list[Ints]:
@@ -143,23 +197,46 @@ class CodedLog:
         return found
 
 
-def code_logs(*logs: EventLog) -> tuple[CodedLog, ...]:
-    """The logs under one alphabet, without cases that have no events; raises LogError where one has
-    no event.
+def code_logs(*logs: EventLog, alphabet: Sequence[str] = ()) -> tuple[CodedLog, ...]:
+    """The logs under one alphabet, which holds ``alphabet``, without cases that have no events;
+    raises LogError where one has no event.
     """
     kept = [log.keep_cases(np.flatnonzero(np.diff(log.offsets) > 0)) for log in logs]
     if any(log.events.height == 0 for log in kept):
         raise LogError("log", "has no events, so there is nothing to attack")
-    named = []
-    # A missing activity is an empty label, so that every event has a code.
-    for log in kept:
-        labels = log.activities.fill_null("")
-        named.append(replace(log, events=log.events.with_columns(labels.alias(ACTIVITY))))
-    codes, alphabet = joint_codes(*(log.events[ACTIVITY] for log in named))
+    named = [with_labels(log) for log in kept]
+    columns = [log.events[ACTIVITY] for log in named]
+    codes, labels = joint_codes(*columns, pl.Series(alphabet, dtype=pl.String))
     return tuple(
-        _code_log(log, labelled, of_events, alphabet)
-        for log, labelled, of_events in zip(kept, named, codes, strict=True)
+        _code_log(log, labelled, of_events, labels)
+        for log, labelled, of_events in zip(kept, named, codes[:-1], strict=True)
     )
+
+
+def code_samples(
+    samples: Sequence[EventLog], whole: Sequence[LogHandle]
+) -> tuple[tuple[CodedLog, ...], list[CodedLog]]:
+    """Logs under one alphabet; and the first of them as samples of ``whole``, which is all of
+    these.
+    """
+    counted = [histogram(log.with_columns_of(with_labels)) for log in whole]
+    one_each = [log_of_variants(list(each), np.ones(len(each), np.int64)) for each in counted]
+    coded = code_logs(*samples, *one_each)
+    in_all = []
+    for sample, of_log, found, log in zip(
+        coded, coded[len(samples) :], counted, whole, strict=False
+    ):
+        # Each variant is one case, in the order in which they were counted.
+        sizes = np.zeros(len(found), np.int64)
+        sizes[of_log.variant] = list(found.values())
+        in_all.append(replace(sample.in_variants(replace(of_log, sizes=sizes)), whole=log))
+    return coded[: len(samples)], in_all
+
+
+def with_labels(log: EventLog) -> EventLog:
+    """``log`` with an empty label for a missing activity, so that every event has a code."""
+    labels = log.activities.fill_null("")
+    return replace(log, events=log.events.with_columns(labels.alias(ACTIVITY)))
 
 
 def code_cases(

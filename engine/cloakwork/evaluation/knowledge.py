@@ -52,11 +52,12 @@ exact as a float, too."""
 
 class BestFit(NamedTuple):
     """The cases that fit best, among which an attacker can only guess: as rows of variants, or of
-    cases; one of the two is None.
+    cases; one of the two is None. ``score``: how well they fit.
     """
 
     variants: Ints | None = None
     cases: Ints | None = None
+    score: float = 0.0
 
     def size(self, log: CodedLog) -> int:
         """How many cases they are."""
@@ -64,13 +65,14 @@ class BestFit(NamedTuple):
             return len(self.cases)
         return int(log.sizes[self.variants].sum())
 
-    def chance(self, log: CodedLog, posterior: Floats) -> float:
-        """The probability that a guess among them is right; ``posterior``: shape (cases,)."""
-        if self.cases is not None:
-            return float(posterior[self.cases].mean())
-        # The probability of all these variants, spread evenly over their cases: one is guessed.
-        of_variant = np.bincount(log.variant, posterior, len(log.sizes))
-        return float(of_variant[self.variants].sum() / self.size(log))
+    def found(self, part: CodedLog, posterior: Floats) -> tuple[float, int, float]:
+        """In a part of a log: the score, how many cases they are, and the probability that one of
+        them is the target; ``posterior``: shape (cases,).
+        """
+        cases = self.cases
+        if cases is None:
+            cases = np.flatnonzero(np.isin(part.variant, np.asarray(self.variants)))
+        return self.score, len(cases), float(posterior[cases].sum())
 
 
 @dataclass(frozen=True)
@@ -110,26 +112,14 @@ class Target:
 class Searched:
     """The log in which a target is looked for.
 
-    ``nearest``: the rows of its variants with the fewest edits from a variant of the target's log.
-    ``aligned``: the events that such a variant has in common with one of them. ``posterior``: how
-    likely each case is to be the target by all its times; None where the log is the target's own.
+    ``links``: from the target's log, which may be the same. ``posterior``: how likely each case is
+    to be the target by all its times; None where the log is the target's own.
     """
 
     log: CodedLog
     attributes: CodedAttributes
-    nearest: Callable[[int], Ints]
-    aligned: Callable[[int, int], tuple[Ints, Ints]]
+    links: Links
     posterior: Floats | None = None
-
-    @classmethod
-    def itself(cls, log: CodedLog, attributes: CodedAttributes) -> "Searched":
-        """The target's own log."""
-
-        def every_event(variant: int, _: int) -> tuple[Ints, Ints]:
-            positions = np.arange(len(log.sequences[variant]))
-            return positions, positions
-
-        return cls(log, attributes, lambda variant: np.array([variant]), every_event)
 
 
 Fits = Callable[[Target, Searched], BestFit]
@@ -174,7 +164,7 @@ def who_is_found(attacked: AttackedLogs) -> Iterator[Attack]:
     found_after: dict[str, Share] = {}
     control = None
     if attacked.released is not None:
-        found_after = _found_after(attacked, attacked.released, kinds)
+        found_after = _found_after(attacked, kinds)
         if attacked.is_made_up:
             control = f"{attacked.name_of_stand_ins} (after the release only)"
         else:
@@ -185,7 +175,7 @@ def who_is_found(attacked: AttackedLogs) -> Iterator[Attack]:
             attacked.reporter("looking for cases in the release itself")
             sizes_after = _own_sizes(released, chosen, kinds, theirs, attacked.seed)
     # A census, without bounds: every case is a target, and nothing that is known was drawn.
-    whole = len(attacked.targets) == source.cases
+    whole = len(attacked.targets) == source.cases and not source.log.sample
     for kind in kinds:
         census = whole and not kind.sampled
         after = sizes_after.get(kind.name)
@@ -255,7 +245,7 @@ def shares_found(
     (own,) = code_attributes([coded], attacked.of_cases, attacked.of_events)
     has_times = coded.times is not None and made.times is not None
     kinds = [each for each in KINDS if each.name in KNOWN and each.is_known(own, times=has_times)]
-    return _found_after(attacked, made, kinds)
+    return _found_after(attacked, kinds)
 
 
 def most_unusual(attacked: AttackedLogs) -> Iterator[Attack]:
@@ -263,7 +253,6 @@ def most_unusual(attacked: AttackedLogs) -> Iterator[Attack]:
     likely where each activity follows the one before as often as it does in the log.
     """
     source = attacked.source
-    released = attacked.released
     apart = copy(attacked)
     apart.targets = _least_likely(attacked)
     (own,) = code_attributes([source], (), ())
@@ -272,8 +261,8 @@ def most_unusual(attacked: AttackedLogs) -> Iterator[Attack]:
     sizes = _own_sizes(source, apart.targets, kinds, own, attacked.seed)
     kinds = [kind for kind in kinds if kind.name in sizes]
     after: dict[str, Share] = {}
-    if released is not None:
-        after = _found_after(apart, released, kinds)
+    if attacked.released is not None:
+        after = _found_after(apart, kinds)
     for kind in kinds:
         yield Attack(
             name=f"unusual/{kind.name}",
@@ -315,7 +304,7 @@ def _own_sizes(
     seed: int,
 ) -> dict[str, Ints]:
     """For each kind that can be known, how many cases fit what is known of each target."""
-    searched = Searched.itself(log, attributes)
+    searched = Searched(log, attributes, Links(log, log, seed))
     targets = [Target(log, case, seed, attributes) for case in chosen.tolist()]
     return {
         kind.name: np.array([kind.fits(target, searched).size(log) for target in targets])
@@ -334,11 +323,7 @@ def _groups(sizes: Ints) -> GroupSizes:
     return GroupSizes(**dict(zip(GroupSizes.model_fields, shares.tolist(), strict=True)))
 
 
-def _found_after(
-    attacked: AttackedLogs,
-    released: CodedLog,
-    kinds: Sequence[Knowledge],
-) -> dict[str, Share]:
+def _found_after(attacked: AttackedLogs, kinds: Sequence[Knowledge]) -> dict[str, Share]:
     """How often the best guess in the release is right.
 
     Where the release is made up, guesses lead to cases that resemble the target by chance: what
@@ -347,8 +332,11 @@ def _found_after(
     bound of what times find.
     """
     links = attacked.links()
+    # What attributes tell is not looked for in batches.
+    if attacked.whole:
+        kinds = [kind for kind in kinds if kind.needs in (None, "times")]
     noise_is_known = links.rehearse is not None or links.times_are_drawn
-    chances = _chances(attacked, kinds, attacked.source, links, attacked.targets)
+    chances = _chances(attacked, kinds, links, attacked.targets)
     found = {name: share_of(each, census=False) for name, each in chances.items()}
     # Rewritten cases, by known noise or without times: the links tell all without a control.
     if not attacked.is_made_up and (noise_is_known or not links.has_times):
@@ -356,9 +344,9 @@ def _found_after(
     attacked.reporter("looking for stand-ins in the release")
     stand_ins, chosen = attacked.stand_ins()
     most = attacked.most_targets
-    between = Links(stand_ins, released, attacked.seed, looked_for=most)
+    between = Links(stand_ins, links.released, attacked.seed, looked_for=most)
     between.fit()
-    control = _chances(attacked, kinds, stand_ins, between, chosen)
+    control = _chances(attacked, kinds, between, chosen)
     for kind in kinds:
         beyond = excess(chances[kind.name], control[kind.name])
         share = found[kind.name]
@@ -373,34 +361,47 @@ def _found_after(
 def _chances(
     attacked: AttackedLogs,
     kinds: Sequence[Knowledge],
-    source: CodedLog,
     links: Links,
     chosen: Ints,
 ) -> dict[str, list[float]]:
     """How likely the best guess in the release is right, for each kind and target."""
-    released = links.released
-    own, theirs = code_attributes([source, released], *attacked.in_both)
-    known = {kind.name for kind in kinds if kind.is_known(own, times=links.has_times)}
-    chances: dict[str, list[float]] = {kind.name: [] for kind in kinds}
-    for number, case in enumerate(chosen.tolist()):
-        if number % 100 == 0:
-            place = f"{number:,} of {len(chosen):,}"
-            attacked.reporter(f"looking for cases of the log in the release: {place}")
-        posterior = links.posterior(case)
-        target = Target(source, case, attacked.seed, own)
-        searched = Searched(released, theirs, links.nearest, links.aligned, posterior)
-        # Who knows what the release does not hold has a guess at random.
-        at_random = float(posterior.sum()) / released.cases
+    own, theirs = code_attributes([links.source, links.released], *attacked.in_both)
+    best: dict[tuple[str, int], tuple[float, int, float]] = {}
+    for number, (case, part, posterior) in enumerate(links.posteriors(chosen.tolist())):
+        place = number % len(chosen)
+        if place % 100 == 0:
+            attacked.reporter(
+                f"looking for cases of the log in the release: {place:,} of {len(chosen):,}"
+            )
+        target = Target(links.source, case, attacked.seed, own)
+        searched = Searched(part, theirs, links, posterior)
         for kind in kinds:
-            chance = at_random
-            if kind.name in known:
-                chance = kind.fits(target, searched).chance(released, posterior)
-            chances[kind.name].append(chance)
+            # Who knows what the release does not hold has a guess at random.
+            fit = BestFit(cases=np.arange(part.cases))
+            if kind.is_known(own, times=links.has_times):
+                fit = kind.fits(target, searched)
+            score, size, right = fit.found(part, posterior)
+            before = best.get((kind.name, case), (score, 0, 0.0))
+            # What fits as well in two parts is guessed among together.
+            if score == before[0]:
+                size, right = size + before[1], right + before[2]
+            best[kind.name, case] = max(before, (score, size, right))
+    chances: dict[str, list[float]] = {kind.name: [] for kind in kinds}
+    for (name, _), (_, size, right) in best.items():
+        chances[name].append(right / size)
     return chances
 
 
 def _highest(scores: Floats | Ints) -> Ints:
     return np.flatnonzero(scores == scores.max())
+
+
+def _best_of(scores: Floats | Ints, cases: Ints | None = None) -> BestFit:
+    """The cases with the highest score: rows, or those of ``cases``, which the scores are of."""
+    if not len(scores):
+        return BestFit(cases=np.zeros(0, np.int64), score=-math.inf)
+    best = _highest(scores)
+    return BestFit(cases=best if cases is None else cases[best], score=float(scores[best[0]]))
 
 
 def _events(number: int, *, ordered: bool = False) -> Fits:
@@ -432,20 +433,20 @@ def _activities(target: Target, searched: Searched) -> BestFit:
 
 
 def _sequence(target: Target, searched: Searched) -> BestFit:
-    return BestFit(variants=searched.nearest(target.variant))
+    return BestFit(variants=searched.links.nearest(target.variant))
 
 
 def _start(resolution: int) -> Fits:
     def fits(target: Target, searched: Searched) -> BestFit:
         away = away_from(searched.log.starts, int(target.times[0]), resolution)
-        return BestFit(cases=_highest(-away))
+        return _best_of(-away)
 
     return fits
 
 
 def _duration(target: Target, searched: Searched) -> BestFit:
     known = int(target.times[-1] - target.times[0])
-    return BestFit(cases=_highest(-away_from(searched.log.durations, known, HOUR)))
+    return _best_of(-away_from(searched.log.durations, known, HOUR))
 
 
 def _timed_events(number: int) -> Fits:
@@ -455,16 +456,16 @@ def _timed_events(number: int) -> Fits:
         known: dict[int, list[int]] = {}
         for place in target.points(number).tolist():
             known.setdefault(target.sequence[place], []).append(int(target.times[place]))
-        return BestFit(cases=_highest(-least_away(searched.log, known)))
+        return _best_of(-least_away(searched.log, known))
 
     return fits
 
 
 def _with_start(target: Target, searched: Searched) -> BestFit:
-    rows = searched.nearest(target.variant)
+    rows = searched.links.nearest(target.variant)
     cases = np.concatenate([searched.log.cases_of[row] for row in rows.tolist()])
     away = away_from(searched.log.starts[cases], int(target.times[0]), SECOND)
-    return BestFit(cases=cases[_highest(-away)])
+    return _best_of(-away, cases)
 
 
 def _with_gaps(target: Target, searched: Searched) -> BestFit:
@@ -474,7 +475,7 @@ def _with_gaps(target: Target, searched: Searched) -> BestFit:
 def _with_times(target: Target, searched: Searched) -> BestFit:
     # In a release, the links' posterior is what all times together tell.
     if searched.posterior is not None:
-        return BestFit(cases=_highest(searched.posterior))
+        return _best_of(searched.posterior)
     return _by_times(target, searched, lambda moved: moved.apart)
 
 
@@ -484,18 +485,18 @@ def _by_times(
     figure: Callable[[Moved], Floats],
 ) -> BestFit:
     """The cases of the nearest sequences where a figure of the times is least."""
-    rows = searched.nearest(target.variant).tolist()
-    pairs = [(row, *searched.aligned(target.variant, row)) for row in rows]
+    rows = searched.links.nearest(target.variant).tolist()
+    pairs = [(row, *searched.links.aligned(target.variant, row)) for row in rows]
     moved = Moved.between(
         [(target.times[ours], searched.log.times_of[row][:, theirs]) for row, ours, theirs in pairs]
     )
     cases = np.concatenate([searched.log.cases_of[row] for row in rows])
-    return BestFit(cases=cases[_highest(-figure(moved))])
+    return _best_of(-figure(moved), cases)
 
 
 def _case_values(target: Target, searched: Searched) -> BestFit:
     equal = searched.attributes.cases == target.attributes.cases[target.case]
-    return BestFit(cases=_highest(equal.sum(axis=1)))
+    return _best_of(equal.sum(axis=1))
 
 
 def _event_values(target: Target, searched: Searched) -> BestFit:
@@ -507,7 +508,7 @@ def _event_values(target: Target, searched: Searched) -> BestFit:
     if not len(rows):
         return BestFit(cases=np.arange(searched.log.cases))
     equal = (searched.attributes.events[rows] == known).sum(axis=1)
-    return BestFit(cases=cases[_highest(np.maximum.reduceat(equal, begins))])
+    return _best_of(np.maximum.reduceat(equal, begins), cases)
 
 
 KINDS: Final = (

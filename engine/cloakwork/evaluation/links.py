@@ -10,9 +10,10 @@ right on average wherever the distribution is; ``benchmarks/risk`` compares it w
 true links are known.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -49,6 +50,8 @@ _SHARPNESS: Final = (0.01, 4.0)
 _HALVINGS: Final = 6
 _REMEMBERED: Final = 4_000_000
 """Pairs of cases whose likelihood is remembered: 64 MB."""
+_ALIGNED: Final = 50_000
+"""Pairs of sequences of which it is remembered what they have in common: about 30 MB."""
 _MICROSECOND: Final = 1e-6
 
 
@@ -142,7 +145,8 @@ class Became(NamedTuple):
 @dataclass
 class Links:
     """For a case of ``source``, which case of ``released`` is likely to be the same; both coded by
-    one alphabet.
+    one alphabet. Where ``source`` and ``released`` are samples of logs in batches (``whole``), the
+    cases of these are meant.
 
     ``scales`` and ``rehearse``: how far the plan moves times, and the times of a log under such
     noise, if they are known. ``kept_values``: attributes that cases keep, coded alike, of both
@@ -162,7 +166,7 @@ class Links:
 
     def __post_init__(self) -> None:
         # Caches of this object alone, which go when it goes.
-        self.aligned = cache(self._aligned)
+        self.aligned = lru_cache(_ALIGNED)(self._aligned)
         self._became = cache(self._find_became)
         self._edits = cache(self._find_edits)
         self._claims: dict[int, float] = {}
@@ -179,7 +183,7 @@ class Links:
         self._extra = self.released.sizes - kept
         # Of cases whose sequence is gone, as many are left out as the release has fewer cases.
         lost = int((self.source.sizes - self._same).sum())
-        missing = max(0, self.source.cases - self.released.cases)
+        missing = max(0, int(self.source.sizes.sum() - self.released.sizes.sum()))
         self._absent = min(1.0, missing / max(1, lost))
         if self.has_times:
             span = int(np.ptp(self.source.clock)) + int(np.ptp(self.released.clock))
@@ -209,7 +213,8 @@ class Links:
 
     def note_origins(self) -> None:
         """Find the variants of the source that each released sequence may come from."""
-        for variant in range(len(self.source.sizes)):
+        # A variant of all of a log may have no case in a part of it.
+        for variant in np.flatnonzero(self.source.sizes).tolist():
             for row, share in self._became(variant).rows:
                 self._origins.setdefault(row, []).append((variant, share))
 
@@ -222,58 +227,114 @@ class Links:
         """How likely each released case is to be ``case``: shape (released cases,), a sum of at
         most 1; what is missing to 1 is that none is.
         """
+        weights, sought = self._weights(case), self._sought(case)
+        sought.weigh(weights, 0)
+        sought.share_out(np.array([self._claim_on(each) for each in sought.numbers.tolist()]))
+        return sought.posterior(weights, 0)
+
+    def posteriors(self, cases: Sequence[int]) -> Iterator[tuple[int, CodedLog, Floats]]:
+        """Each of ``cases`` with each part of the release, and how likely each case of the part is
+        to be it: the same as ``posterior``, where log and release are in batches.
+        """
+        if self.released.whole is None:
+            yield from ((case, self.released, self.posterior(case)) for case in cases)
+            return
+        sought = {case: self._sought(case) for case in cases}
+        told = {}
+        for first, here in self._in_parts():
+            for case, each in sought.items():
+                each.weigh(here._weights(case), first)
+            # More are kept for a while than weigh most in the end.
+            found = _heaviest(sought.values())
+            if self._origins:
+                for number in found[inside(found, first, here.released.cases)].tolist():
+                    told[number] = here.released.told(number - first)
+        asked = _heaviest(sought.values())
+        claims = np.zeros(len(asked))
+        # Others of the log may have become the same cases.
+        if told:
+            heaviest = self.released.with_cases([told[number] for number in asked.tolist()])
+            claims -= np.inf
+            for part in self.source.parts():
+                here = self._of_parts(part, heaviest)
+                claims = np.logaddexp(claims, [here._claim_on(row) for row in range(len(asked))])
+        for each in sought.values():
+            each.share_out(claims[np.searchsorted(asked, each.numbers)])
+        for first, here in self._in_parts():
+            for case, each in sought.items():
+                yield case, here.released, each.posterior(here._weights(case), first)
+
+    def _in_parts(self) -> "Iterator[tuple[int, Links]]":
+        """The same for each part of the release, with the number of its first case."""
+        first = 0
+        for part in self.released.parts():
+            yield first, self._of_parts(self.source, part)
+            first += part.cases
+
+    def _of_parts(self, source: CodedLog, released: CodedLog) -> "Links":
+        """The same for parts of the two logs. Of these nothing is asked twice, nor remembered."""
+        part = copy(self)
+        part.source, part.released = source, released
+        part._claims, part._kept_terms, part._kept_numbers = {}, {}, _REMEMBERED
+        return part
+
+    def _sought(self, case: int) -> "Sought":
+        # Of very many cases fewer are looked at in full.
+        most = _LOOKED_AT if self.source.sizes.sum() <= _MANY else _LOOKED_AT // 6
+        return Sought(most, self._became(int(self.source.variant[case])).absent)
+
+    def _weights(self, case: int) -> Floats:
+        """How likely each released case is under ``case`` alone, as logarithms."""
         weights = np.full(self.released.cases, -np.inf)
         found = self.candidates(case)
         weights[found.cases] = found.prior + self._agreement(found.cases, case)
         if found.moved is not None and self.scales is not None:
             weights[found.cases] += self.sharpness * self._likelihood(found.moved)
-        self._share_out(weights)
-        absent = self._became(int(self.source.variant[case])).absent
-        none = float(np.log(absent)) if absent > 0 else -np.inf
-        # Taken off before ``exp``, so that nothing overflows.
-        highest = max(float(weights.max()), none)
-        posterior = np.exp(weights - highest)
-        return np.asarray(posterior / (float(posterior.sum()) + float(np.exp(none - highest))))
+        return weights
 
     def candidates(self, case: int) -> PossibleCases:
         """The released cases that ``case`` may have become."""
         variant = int(self.source.variant[case])
-        rows = self._became(variant).rows
-        if not rows:
+        sizes = self.released.sizes
+        rows = [(row, share / sizes[row]) for row, share in self._became(variant).rows]
+        times = self._times_of(self.source, case)
+        return self._possible(self.released, rows, times, lambda row: self.aligned(variant, row))
+
+    def _times_of(self, log: CodedLog, case: int) -> Ints | None:
+        """The times of a case; None where they tell nothing, as they were drawn anew."""
+        if not self.has_times or self.times_are_drawn:
+            return None
+        return log.clock[log.events_of(case)]
+
+    def _possible(
+        self,
+        log: CodedLog,
+        variants: Sequence[tuple[int, float]],
+        times: Ints | None,
+        aligned: Callable[[int], tuple[Ints, Ints]],
+    ) -> PossibleCases:
+        """The cases of ``log`` that may be one of the other log, which has ``times``.
+        ``variants``: of these they are, each with its probability. ``aligned``: which
+        events that case has in common with one of a variant.
+        """
+        # A part of a log has no cases of most variants.
+        there = [each for each in variants if len(log.cases_of[each[0]])]
+        if not there:
             return PossibleCases(np.zeros(0, np.int64), np.zeros(0), None)
-        cases = [self.released.cases_of[row] for row, _ in rows]
-        shares = [share / len(each) for each, (_, share) in zip(cases, rows, strict=True)]
-        prior = np.repeat(np.log(shares), [len(each) for each in cases])
+        cases = [log.cases_of[row] for row, _ in there]
+        prior = np.repeat(np.log([share for _, share in there]), [len(each) for each in cases])
         moved = None
-        if self.has_times and not self.times_are_drawn:
-            times = self.source.clock[self.source.events_of(case)]
-            pairs = [(row, *self.aligned(variant, row)) for row, _ in rows]
+        if times is not None:
+            pairs = [(row, *aligned(row)) for row, _ in there]
             moved = Moved.between(
-                [
-                    (times[ours], self.released.times_of[row][:, theirs])
-                    for row, ours, theirs in pairs
-                ]
+                [(times[ours], log.times_of[row][:, theirs]) for row, ours, theirs in pairs]
             )
         return PossibleCases(np.concatenate(cases), prior, moved)
 
-    def _share_out(self, weights: Floats) -> None:
-        """Divide by how likely a released case is at all: one that many cases of the source may
-        have become is less likely to be this one.
-        """
-        likely = np.flatnonzero(weights > -np.inf)
-        if not self._origins or not len(likely):
-            return
-        # Of very many only those that weigh most, the others by the mean of these.
-        most = _LOOKED_AT if self.source.cases <= _MANY else _LOOKED_AT // 6
-        if len(likely) > most:
-            likely = likely[np.argpartition(-weights[likely], most)[:most]]
-        # The logarithm of how likely each is under all cases of the source.
-        claims = np.array([self._claim_on(case) for case in likely.tolist()])
-        shared = weights[likely] - claims
-        weights -= claims.mean()
-        weights[likely] = shared
-
     def _claim_on(self, case: int) -> float:
+        """The logarithm of how likely a released case is under all cases of the source."""
+        if not self._origins:
+            return 0.0
         # Where neither times nor values tell cases apart, those of a sequence are alike.
         if self.times_are_drawn and self.kept_values is None:
             case = int(self.released.cases_of[self.released.variant[case]][0])
@@ -310,23 +371,17 @@ class Links:
         if case in self._kept_terms:
             return self._kept_terms[case]
         row = int(self.released.variant[case])
-        origins = self._origins[row]
-        cases = [self.source.cases_of[variant] for variant, _ in origins]
-        shares = np.array([share for _, share in origins]) / self.released.sizes[row]
-        prior = np.repeat(np.log(shares), [len(each) for each in cases])
-        prior = prior + self._agreement(case, np.concatenate(cases))
-        times = np.zeros(len(prior))
-        # Times that were drawn anew weigh nothing.
-        if self.has_times and not self.times_are_drawn:
-            after = self.released.clock[self.released.events_of(case)]
-            pairs = [(variant, *self.aligned(variant, row)) for variant, _ in origins]
-            moved = Moved.between(
-                [
-                    (after[theirs], self.source.times_of[each][:, ours])
-                    for each, ours, theirs in pairs
-                ]
-            )
-            times = self._likelihood(moved)
+        possible = self._possible(
+            self.source,
+            self._origins[row],
+            self._times_of(self.released, case),
+            lambda variant: self.aligned(variant, row)[::-1],
+        )
+        # One of the row's cases it is.
+        prior = possible.prior - np.log(self.released.sizes[row])
+        prior = prior + self._agreement(case, possible.cases)
+        moved = possible.moved
+        times = np.zeros(len(prior)) if moved is None else self._likelihood(moved)
         found = prior, times
         self._kept_numbers += len(found[0])
         if self._kept_numbers <= _REMEMBERED:
@@ -357,23 +412,23 @@ class Links:
         cases than the source, the likelier the fewer edits away.
         """
         same = float(self._same[variant] / self.source.sizes[variant])
-        found: dict[int, float] = {}
-        if same > 0:
-            found[self._row[self.source.sequences[variant]]] = same
-        moved = (1 - same) * (1 - self._absent)
+        rows = [(self._row[self.source.sequences[variant]], same)] if same > 0 else []
+        absent = (1 - same) * self._absent
+        moved = 1 - same - absent
         if moved > 0:
-            edits = self._edits(variant)
+            # Not remembered, as it is asked of every variant.
+            edits = self._find_edits(variant)
             weights = self._extra * np.exp(-PER_EDIT * (edits - edits.min()))
-            # No released sequence has more cases than before, so what is gone is nowhere.
-            if weights.sum() == 0:
-                return Became(list(found.items()), 1 - same)
             order = np.argsort(-weights, kind="stable")[:NEAREST]
             # Sequences of hardly any weight would only cost time; the others share theirs.
             order = order[weights[order] > 1e-4 * weights.sum()]
+            # No released sequence has more cases than before, so what is gone is nowhere.
+            if not len(order):
+                absent = 1 - same
             shares = moved * weights[order] / weights[order].sum()
-            for row, share in zip(order.tolist(), shares.tolist(), strict=True):
-                found[row] = found.get(row, 0.0) + share
-        return Became(list(found.items()), (1 - same) * self._absent)
+            # Of the same sequence the release has no more cases, so it is not among these.
+            rows += zip(order.tolist(), shares.tolist(), strict=True)
+        return Became(rows, absent)
 
     def _aligned(self, variant: int, row: int) -> tuple[Ints, Ints]:
         """The events that a variant of the source and a released one have in common, in order."""
@@ -425,18 +480,21 @@ class Links:
         it is known whose they are.
         """
         noise = np.random.default_rng(self.seed)
-        changed, became = self.in_sequences_of_release(noise)
+        # The more cases there are at a time, the less times tell them apart: a random sample would
+        # mislead, neighbours do not.
+        source = self.source.neighbours(self.seed)
+        changed, became = self.in_sequences_of_release(source, noise)
         times = None if self.rehearse is None else self.rehearse(changed)
         if times is None:
             cases = [changed.clock[changed.events_of(case)] for case in range(changed.cases)]
             moved = [scales.moved(clock, noise) for clock in cases]
             times = np.concatenate(moved).astype(np.int64)
         # The rehearsal is attacked as the release is, but here it is known whose each case is.
-        trial = Links(self.source, replace(changed, times=times), self.seed, scales)
+        trial = Links(source, replace(changed, times=times), self.seed, scales)
         trial.note_origins()
-        number = _SIMULATED if self.source.cases <= _MANY else _SIMULATED // 8
+        number = _SIMULATED if source.cases <= _MANY else _SIMULATED // 8
         number = min(number, self.looked_for)
-        chosen = noise.permutation(self.source.cases)[:number].tolist()
+        chosen = noise.permutation(source.cases)[:number].tolist()
         # Bisection on logarithms: the sharper the likelihood, the more is claimed.
         low, high = np.log(_SHARPNESS[0]), np.log(_SHARPNESS[1])
         for _ in range(_HALVINGS):
@@ -447,17 +505,19 @@ class Links:
                 low = (low + high) / 2
         return float(np.exp((low + high) / 2))
 
-    def in_sequences_of_release(self, draws: np.random.Generator) -> tuple[CodedLog, Ints]:
-        """The cases of the source in sequences of the release, each drawn as likely as it is that
-        the case has it; and which of them each case became, -1 where it is left out: int64, shape
-        (cases,).
+    def in_sequences_of_release(
+        self, source: CodedLog, draws: np.random.Generator
+    ) -> tuple[CodedLog, Ints]:
+        """``source``, cases of the source, in sequences of the release, each drawn as likely as it
+        is that the case has it; and which of them each case became, -1 where it is left out: int64,
+        shape (cases,).
 
         An event that is not of the source has no time.
         """
-        became = np.full(self.source.cases, -1)
+        became = np.full(source.cases, -1)
         sequences: list[tuple[int, ...]] = []
         times: list[int | None] = []
-        for case, variant in enumerate(self.source.variant.tolist()):
+        for case, variant in enumerate(source.variant.tolist()):
             rows, absent = self._became(variant)
             shares = np.array([*(share for _, share in rows), absent])
             drawn = int(draws.choice(len(shares), p=shares / shares.sum()))
@@ -466,15 +526,15 @@ class Links:
                 continue
             row = rows[drawn][0]
             ours, theirs = self.aligned(variant, row)
-            before = self.source.clock[self.source.events_of(case)]
+            before = source.clock[source.events_of(case)]
             kept = dict(zip(theirs.tolist(), before[ours].tolist(), strict=True))
             became[case] = len(sequences)
             sequences.append(self.released.sequences[row])
             times += [kept.get(place) for place in range(len(sequences[-1]))]
         # Where no time is known, the source stands for itself.
         if not any(time is not None for time in times):
-            return self.source, np.arange(self.source.cases)
-        return code_cases(sequences, times, self.source.alphabet), became
+            return source, np.arange(source.cases)
+        return code_cases(sequences, times, source.alphabet), became
 
     def overclaims(self, cases: Sequence[int], became: Ints) -> float:
         """By how much the best guess is claimed to be right more often than it is, where case i of
@@ -490,9 +550,63 @@ class Links:
         return total
 
 
+class Sought:
+    """A case of the source, sought among the released ones, batch by batch. One that many cases of
+    the source may have become is less likely to be this one: ``weigh`` all batches, ``share_out``
+    the ``most`` heaviest (``numbers``), and ask for the ``posterior`` of each batch. ``absent``:
+    how likely it is not released.
+    """
+
+    def __init__(self, most: int, absent: float) -> None:
+        self.most = most
+        self.numbers, self.weights = np.zeros(0, np.int64), np.zeros(0)
+        self.none = float(np.log(absent)) if absent > 0 else -np.inf
+        self.rest = -np.inf
+
+    def weigh(self, weights: Floats, first: int) -> None:
+        """Of a batch, whose first case has the number ``first``: ``weights`` as logarithms."""
+        likely = np.flatnonzero(weights > -np.inf)
+        numbers = np.concatenate([self.numbers, first + likely])
+        weights = np.concatenate([self.weights, weights[likely]])
+        # Of very many only those that weigh most, the others together.
+        if len(weights) > self.most:
+            order = np.argpartition(-weights, self.most)
+            numbers, weights = numbers[order], weights[order]
+        self.numbers, self.weights = numbers[: self.most], weights[: self.most]
+        self.rest = _log_of_sum(np.append(weights[self.most :], self.rest))
+
+    def share_out(self, claims: Floats) -> None:
+        """``claims``: how likely the heaviest are under all cases of the source, as logarithms; the
+        others by the mean of these.
+        """
+        mean = float(claims.mean()) if len(claims) else 0.0
+        shared = self.weights - claims
+        whole = _log_of_sum(np.append(shared, [self.rest - mean, self.none]))
+        self.weights, self.less = shared - whole, mean + whole
+
+    def posterior(self, weights: Floats, first: int) -> Floats:
+        """How likely each case of a batch is to be the one that is sought."""
+        shared = weights - self.less
+        here = inside(self.numbers, first, len(weights))
+        shared[self.numbers[here] - first] = self.weights[here]
+        return np.asarray(np.exp(shared))
+
+
+def inside(numbers: Ints, first: int, cases: int) -> Ints:
+    """Which of the numbers are those of ``cases`` cases from ``first`` on: rows."""
+    return np.flatnonzero((first <= numbers) & (numbers < first + cases))
+
+
+def _heaviest(sought: Iterable[Sought]) -> Ints:
+    """The numbers of released cases that weigh most for any of those that are sought, ascending."""
+    return np.unique(np.concatenate([each.numbers for each in sought]))
+
+
 def _log_of_sum(logarithms: Floats) -> float:
     """The logarithm of the sum; numpy's own ``logaddexp.reduce`` takes many times as long."""
-    highest = float(logarithms.max())
+    highest = float(logarithms.max(initial=-np.inf))
+    if highest == -np.inf:
+        return highest
     return highest + float(np.log(np.exp(logarithms - highest).sum()))
 
 

@@ -19,9 +19,9 @@ from cloakwork.base.errors import LogError
 from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.base.progress import Reporter
 from cloakwork.evaluation.article29 import article_29
-from cloakwork.evaluation.attacked import AttackedLogs, Attacker
+from cloakwork.evaluation.attacked import AttackedLogs, Attacker, tells_of_times
 from cloakwork.evaluation.bounds import share_of
-from cloakwork.evaluation.coded import code_logs
+from cloakwork.evaluation.coded import code_samples
 from cloakwork.evaluation.knowledge import most_unusual, who_is_found
 from cloakwork.evaluation.links import Links
 from cloakwork.evaluation.membership import attacked_plan, log_for
@@ -31,7 +31,7 @@ from cloakwork.guarantees import KAnonymity, TCloseness
 from cloakwork.guarantees.classes import GroupedValues
 from cloakwork.guarantees.employees import EventShares, performers, shares_of_places
 from cloakwork.guarantees.t_closeness import largest_distance
-from cloakwork.log.eventlog import TIMESTAMP, EventLog
+from cloakwork.log.eventlog import TIMESTAMP, EventLog, LogHandle
 from cloakwork.log.variants import variants_of
 from cloakwork.plan.model import Plan
 from cloakwork.run.reading import OpenedLog
@@ -95,14 +95,17 @@ def attack_logs(
     reporter: Reporter,
     membership: tuple[Plan, int] | None = None,
     employees: str | None = None,
+    whole: Sequence[LogHandle] = (),
 ) -> RiskReport:
     """Attack ``original`` and at most two releases of it by all of ``ATTACKS``; ``control``: cases
     of the same process that are not in it. ``membership``: by which plan to make how many releases
     of random halves, for an attack on who is in the log; None: none. ``employees``: the attribute
-    of events that names who performed them, to bound what is told of these.
+    of events that names who performed them, to bound what is told of these. ``whole``: all of the
+    log and of the first release, in batches, where one of them is a sample.
 
-    Nothing is linked with a release without events, nor where a log is a sample, and a note says
-    so. Raises LogError for an ``original`` or ``control`` without events.
+    Nothing is linked with a release without events, nor where of a sample it is not known how times
+    were moved, and a note says so. Raises LogError for an ``original`` or ``control`` without
+    events.
     """
     # Without events in these there is no attack; an empty release only gets a note.
     for each in (original, *([] if control is None else [control])):
@@ -110,7 +113,8 @@ def attack_logs(
             raise LogError(each.name, "has no events, so there is nothing to attack")
     notes = [*_of_samples(original, releases, control, employees)]
     if any(each.log.sample for each in (original, *releases)):
-        releases, employees = (), None
+        releases = [each for each in releases[:1] if tells_of_times(each)]
+        employees = None
     of_employees = None
     if employees is not None:
         released = releases[0].log if releases else None
@@ -133,7 +137,8 @@ def attack_logs(
     empty = [each.name for each in releases if each.log.events.height == 0]
     opened = list(takewhile(lambda each: each.log.events.height > 0, releases))
     given = [original, *opened, *([] if control is None else [control])]
-    source, *others = code_logs(*(each.log for each in given))
+    samples = [each.log for each in given]
+    (source, *others), in_all = code_samples(samples, whole if opened else ())
     attacked = AttackedLogs(
         source=source,
         releases=others[: len(opened)],
@@ -147,6 +152,7 @@ def attack_logs(
             *([of_employees.in_words()] if of_employees else []),
             *(f"nothing can be linked with {name}, as it holds no events" for name in empty),
         ],
+        whole=in_all,
     )
     found = [row for attack in ATTACKS for row in attack(attacked)]
     if members is not None:
@@ -156,12 +162,12 @@ def attack_logs(
             if share is not None:
                 found[place] = row.model_copy(update={"after": share, "control": without})
     # Attacks add notes as they run, so the report is made after the last.
-    linked = attacked.released
+    released_cases = int(attacked.links().released.sizes.sum()) if opened else None
     return RiskReport(
         internal=INTERNAL,
         release=opened[0].release if opened else None,
         cases=source.cases,
-        released_cases=None if linked is None else linked.cases,
+        released_cases=released_cases,
         targets=len(attacked.targets),
         seed=seed,
         attacks=tuple(found),
@@ -180,7 +186,7 @@ def _of_samples(
     """What is not measured, or otherwise, where logs are samples: whom somebody finds among a part
     of the cases says little of all.
     """
-    for each in (original, *([] if control is None else [control])):
+    for each in (original, *releases[:1], *([] if control is None else [control])):
         if each.log.sample:
             yield (
                 f"of {each.name} a random sample stands for the log, {each.log.sample}, and who "
@@ -191,9 +197,15 @@ def _of_samples(
     if not large:
         return
     whole = "--whole reads large logs as a whole"
-    if releases:
-        names = " and ".join(dict.fromkeys(each.name for each in releases))
-        yield f"nothing is linked with {names}, as {large[0]} is too large for it; {whole}"
+    for place, each in enumerate(releases):
+        if place == 0 and tells_of_times(each):
+            yield (
+                f"cases of the sample are looked for in all of {each.name}, by activities and "
+                "times; what attributes tell there, singling out, linkability and inference are "
+                f"not measured; {whole}"
+            )
+        else:
+            yield f"nothing is linked with {each.name}, as {large[0]} is too large for it; {whole}"
     if employees is not None:
         yield f"employees are not bounded, which takes all cases; {whole}"
 
