@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from cloakwork.evaluation import risk
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP
 from cloakwork.log.formats import row_source
 from cloakwork.run import reading
@@ -151,14 +152,16 @@ def test_risk_links_no_sample_where_no_plan_says_how_times_were_moved(
 
 
 @pytest.mark.usefixtures("large")
-def test_risk_looks_for_a_sample_in_all_of_a_release(cloakwork, folder, ledger, tmp_path):
-    """A file, a folder and a pattern; and how many cases are looked for is said."""
+def test_risk_looks_for_a_sample_in_all_of_a_release(
+    cloakwork, folder, ledger, tmp_path, monkeypatch
+):
+    """A file, a folder and a pattern; how many cases are looked for is said, and limited."""
     out = release_of(cloakwork, "kanon-dp-timestamps", folder, tmp_path, ledger)
     asked = ("--quiet", "--json", "--targets")
     found = alike(cloakwork, folder, "risk", "LOG", out, *asked, "20")
     assert (found["cases"], found["targets"]) == (40, 20)
     assert found["released_cases"] > 200
-    said = "cases of the sample are looked for in all of release"
+    said = "up to 100 cases of the sample are looked for in all of release"
     assert any(note.startswith(said) for note in found["notes"])
     after = {each["name"]: each["after"] for each in found["attacks"]}
     linked = {name for name, share in after.items() if name.startswith("linking/") and share}
@@ -173,6 +176,9 @@ def test_risk_looks_for_a_sample_in_all_of_a_release(cloakwork, folder, ledger, 
     screen = cloakwork("risk", folder, out, "--quiet", "--targets", "20", "--all").out
     assert "40 cases, 20 at random looked for" in screen
     assert "of the sample are looked for in all of" in " ".join(screen.split())
+    monkeypatch.setattr(risk, "MOST_IN_BATCHES", 5)
+    few = json.loads(cloakwork("risk", folder, out, *asked, "20").out)
+    assert few["targets"] == 5
 
 
 def test_utility_counts_all_cases_in_batches(cloakwork, folder, ledger, tmp_path, monkeypatch):

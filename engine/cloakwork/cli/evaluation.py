@@ -489,8 +489,8 @@ def risk(
     How often is a case found, or more learned about it, by somebody who knows some of its events,
     when it started, or some attributes? Before and after, with bounds at 95 %. ORIGINAL is read as
     the policy of RELEASE says, or --policy; --column goes before it. Of more than a million events
-    a random sample of the cases is attacked by itself, and linked with all of RELEASE by activities
-    and times; notes say so. The figures read the raw log: never publish them.
+    a random sample of the cases is attacked by itself, and up to 100 are linked with all of RELEASE
+    by activities and times; notes say so. The figures read the raw log: never publish them.
     """
     # Options that need another one are refused before anything is read.
     if other is not None and release is None:

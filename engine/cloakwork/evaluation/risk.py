@@ -82,6 +82,9 @@ def _bounds(most: Ints, events: Ints, log: EventLog) -> DisclosureBounds:
     )
 
 
+MOST_IN_BATCHES: Final = 100
+"""Cases that are looked for in a release in batches: each takes seconds for a million events."""
+
 INTERNAL: Final = "internal, of the raw log: never publish these figures, nor choose noise by them"
 
 
@@ -108,10 +111,11 @@ def attack_logs(
     events.
     """
     # Without events in these there is no attack; an empty release only gets a note.
-    for each in (original, *([] if control is None else [control])):
+    controls = [] if control is None else [control]
+    for each in (original, *controls):
         if each.log.events.height == 0:
             raise LogError(each.name, "has no events, so there is nothing to attack")
-    notes = [*_of_samples(original, releases, control, employees)]
+    notes = [*_of_samples(original, releases, controls, employees)]
     if any(each.log.sample for each in (original, *releases)):
         releases = [each for each in releases[:1] if tells_of_times(each)]
         employees = None
@@ -136,15 +140,14 @@ def attack_logs(
         )
     empty = [each.name for each in releases if each.log.events.height == 0]
     opened = list(takewhile(lambda each: each.log.events.height > 0, releases))
-    given = [original, *opened, *([] if control is None else [control])]
-    samples = [each.log for each in given]
+    samples = [each.log for each in (original, *opened, *controls)]
     (source, *others), in_all = code_samples(samples, whole if opened else ())
     attacked = AttackedLogs(
         source=source,
         releases=others[: len(opened)],
         opened=opened,
-        control=None if control is None else others[-1],
-        most_targets=targets,
+        control=others[-1] if controls else None,
+        most_targets=min(targets, MOST_IN_BATCHES) if in_all else targets,
         seed=seed,
         reporter=reporter,
         notes=[
@@ -180,13 +183,13 @@ def attack_logs(
 def _of_samples(
     original: OpenedLog,
     releases: Sequence[OpenedLog],
-    control: OpenedLog | None,
+    controls: Sequence[OpenedLog],
     employees: str | None,
 ) -> Iterator[str]:
     """What is not measured, or otherwise, where logs are samples: whom somebody finds among a part
     of the cases says little of all.
     """
-    for each in (original, *releases[:1], *([] if control is None else [control])):
+    for each in (original, *releases[:1], *controls):
         if each.log.sample:
             yield (
                 f"of {each.name} a random sample stands for the log, {each.log.sample}, and who "
@@ -200,9 +203,9 @@ def _of_samples(
     for place, each in enumerate(releases):
         if place == 0 and tells_of_times(each):
             yield (
-                f"cases of the sample are looked for in all of {each.name}, by activities and "
-                "times; what attributes tell there, singling out, linkability and inference are "
-                f"not measured; {whole}"
+                f"up to {MOST_IN_BATCHES} cases of the sample are looked for in all of "
+                f"{each.name}, by activities and times; what attributes tell there, singling out, "
+                f"linkability and inference are not measured; {whole}"
             )
         else:
             yield f"nothing is linked with {each.name}, as {large[0]} is too large for it; {whole}"
