@@ -140,19 +140,20 @@ def audit_mechanism(
     epsilon: float,
     delta: float,
     runs: int,
+    confidence: float = CONFIDENCE,
     options: Mapping[str, Any] | None = None,
 ) -> tuple[PairAudit, ...]:
     """A statistical audit of the mechanism ``name`` (or of one that is not registered, such as a
     broken twin) at the claim (epsilon, delta), one result a pair of neighbours.
 
     Control flow, whole logs: unbounded neighbours at (epsilon, delta). Times: metric privacy at
-    epsilon, and bounded neighbours. The error ``1 - CONFIDENCE`` is shared out over all pairs.
+    epsilon, and bounded neighbours. The error ``1 - confidence`` is shared out over all pairs.
     ``options``: the mechanism's own, as under a policy's ``parameters``. Raises MechanismError
     where the mechanism refuses the claim or the options, or makes no such claim.
     """
     audited = audited_pairs(mechanism_of(name), epsilon, delta, options or {})
     # Bonferroni, over all pairs of all claims.
-    each = 1 - (1 - CONFIDENCE) / len(audited)
+    each = 1 - (1 - confidence) / len(audited)
     return tuple(
         audit_pair(
             pair,

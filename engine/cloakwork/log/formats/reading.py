@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final, TypedDict, Unpack
+from typing import Any, Final, TypedDict, Unpack
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
@@ -39,7 +39,7 @@ _ANYTHING: Final = ReadRequest()
 class Asked(TypedDict, total=False):
     """The fields of a ``ReadRequest``, as arguments."""
 
-    options: InputOptions | None
+    options: Any  # InputOptions, or a mapping of these
     columns: Mapping[str, str] | None
     keep: Callable[[str], bool] | None
     text: Collection[str]
