@@ -15,6 +15,7 @@ from cloakwork.authoring.registry import (
     policy_source,
     required_approval,
 )
+from cloakwork.base.arguments import checked
 from cloakwork.base.errors import CloakworkError, LogError
 from cloakwork.base.progress import Reporter, heard_by, silent
 from cloakwork.engines.base import Engine
@@ -73,6 +74,8 @@ if TYPE_CHECKING:
     from cloakwork.evaluation.compare import Comparison
 
 
+# Checked here, too, for ``compare`` calls it for what stands in a list.
+@checked
 def load_policy(path_or_name: str | Path, *, ledger: Ledger | str | Path | None = None) -> Policy:
     """Read a policy file, a shipped policy by its name, or ``NAME@VERSION`` of the registry in
     ``ledger``; raises PolicyError with every fault found.

@@ -62,6 +62,11 @@ def test_arguments_of_read_log_by_name() -> None:
         cloakwork.read_log("no.csv", columns=["a"])  # type: ignore[arg-type]
 
 
+def test_an_odd_policy_in_a_list_is_refused_as_one_by_itself() -> None:
+    with pytest.raises(CloakworkError, match=r"path_or_name must be .* \(got int\)"):
+        cloakwork.compare(None, [1])  # type: ignore[list-item]
+
+
 def test_a_word_that_is_none_of_the_allowed() -> None:
     with pytest.raises(
         CloakworkError, match=r"audience must be 'internal' or 'public' \(got 'x'\)"
