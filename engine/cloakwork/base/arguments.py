@@ -34,6 +34,7 @@ MADE_BY: Final = {
 """What makes an object of a class."""
 
 TAKEN_AS: Final[dict[Any, type]] = {
+    Any: object,
     int: Integral,
     float: Real,
     dict: Mapping,

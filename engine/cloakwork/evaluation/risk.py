@@ -165,12 +165,11 @@ def attack_logs(
             if share is not None:
                 found[place] = row.model_copy(update={"after": share, "control": without})
     # Attacks add notes as they run, so the report is made after the last.
-    released_cases = int(attacked.links().released.sizes.sum()) if opened else None
     return RiskReport(
         internal=INTERNAL,
         release=opened[0].release if opened else None,
         cases=source.cases,
-        released_cases=released_cases,
+        released_cases=int(attacked.links().released.sizes.sum()) if opened else None,
         targets=len(attacked.targets),
         seed=seed,
         attacks=tuple(found),
