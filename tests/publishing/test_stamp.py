@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cloakwork.base.errors import LogError
 from cloakwork.base.lineage import Lineage
 from cloakwork.guarantees.claims import PolicyReason
 from cloakwork.log.formats import Attribute, read_annotations
@@ -161,3 +162,11 @@ def test_differences_are_told_one_by_one() -> None:
 
 def test_an_empty_list_is_seen() -> None:
     assert paths_and_texts([Attribute("meta_general:source", None)]) == {"meta_general:source": ""}
+
+
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+def test_a_date_that_utc_does_not_have_is_told_in_one_line(tmp_path: Path, moment: str) -> None:
+    forged = tmp_path / "log.xes"
+    forged.write_text(f'<log><date key="d" value="{moment}"/><trace/></log>')
+    with pytest.raises(LogError, match="the value of a <date> is none"):
+        read_stamp(forged)

@@ -276,7 +276,7 @@ class _Header(XmlReader):
             opened.key = attributes.get("key", "")
             try:
                 opened.value = parse_value(element, attributes.get("value"))
-            except ValueError:
+            except (ValueError, OverflowError):
                 raise self._fault_here(
                     f"the value of a <{element}> is none", "write the file again"
                 ) from None
@@ -299,7 +299,9 @@ def utc_text(moment: datetime) -> str:
 
 
 def parse_value(element: str, text: str | None) -> Value:
-    """One attribute value from its XES element and text; ``ValueError`` where the type differs."""
+    """One attribute value from its XES element and text; ``ValueError`` where the type differs,
+    ``OverflowError`` for a date that UTC puts before year 1 or after 9999.
+    """
     if text is None:
         return None
     match element:
@@ -310,6 +312,6 @@ def parse_value(element: str, text: str | None) -> Value:
         case "boolean":
             return text.lower() in _TRUE
         case "date":
-            moment = datetime.fromisoformat(text)
-            return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+            # By way of UTC, which has no day before year 1 that another zone still has.
+            return datetime.fromisoformat(utc_text(datetime.fromisoformat(text)))
     return text
