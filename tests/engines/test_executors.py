@@ -1,16 +1,18 @@
 """Processes that work on batches for this one."""
 
 import os
+import pickle
 import signal
 import sys
 from collections.abc import Iterator
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from cloakwork.engines.executors import InThisProcess, Processes
+from cloakwork.engines.executors import InThisProcess, Processes, read_message
 from cloakwork.errors import LogError, MechanismError
 from cloakwork.log.eventlog import CASE_ID
 from cloakwork.log.formats.apart import end_idle, parquet_rows
@@ -106,3 +108,12 @@ def test_helpers_import_nothing_from_the_current_folder(
     assert list(executor.run(lambda place: place, 3)) == [0, 1, 2]
     executor.close()
     assert not ran.exists()
+
+
+@pytest.mark.parametrize("size", [10, 1_000_000])
+def test_a_message_that_is_cut_is_none(size: int) -> None:
+    """Wherever a process was killed while it wrote."""
+    whole = pickle.dumps(bytes(size))
+    assert read_message(BytesIO(whole)) == bytes(size)
+    for cut in (0, 1, 9, len(whole) // 2, len(whole) - 1):
+        assert read_message(BytesIO(whole[:cut])) is None

@@ -142,7 +142,7 @@ def read_message(stream: IO[bytes]) -> Any:
     """The next object, which says itself where it ends; None where the other end is gone."""
     try:
         return pickle.load(stream)  # noqa: S301 - see above
-    except EOFError:
+    except (EOFError, pickle.UnpicklingError):  # gone before, or while it wrote
         return None
 
 
