@@ -82,12 +82,12 @@ EXPOSED = put("expose", {"case:diagnosis": "The partner is bound by contract"})
         ("needs a delta", "dp-control-flow", [goal(delta=0)]),
         ("no budget.total", "dp-control-flow", [put("budget", {})]),
         (
-            "pays for no release: a guarantee asks for epsilon 3",
+            "is less than a release costs: one guarantee asks for 3",
             "dp-control-flow",
             [goal(epsilon=3), put("budget", {"total": {"epsilon": 2.9, "delta": 1e-6}})],
         ),
         (
-            "pays for no release",
+            "is less than a release costs",
             "dp-control-flow",
             [goal(epsilon=3), put("budget", {"release": {"guessing_advantage": 0.5}})],
         ),

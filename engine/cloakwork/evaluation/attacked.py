@@ -131,7 +131,7 @@ class AttackedLogs:
         plan, source = opened.plan, self.source
         if self.whole:
             in_all, released = self.whole
-            # Made-up cases are nobody's: whom of a sample they give away says what they do of all.
+            # Made-up cases belong to nobody: what they tell of a sample, they tell of all cases.
             source = source if is_made_up(opened) else in_all
         links = Links(source, released, self.seed, looked_for=self.most_targets)
         # Values that cases keep tell links apart, beside sequences and times.

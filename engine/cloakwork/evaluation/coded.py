@@ -106,7 +106,7 @@ class CodedLog:
         return self.with_cases(near).alone()
 
     def told(self, case: int) -> tuple[tuple[int, ...], list[int]]:
-        """The activities and times of a case, which hold nothing of the log."""
+        """The activities and times of a case, without the rows of its batch, which may go."""
         return self.sequences[self.variant[case]], self.clock[self.events_of(case)].tolist()
 
     def with_cases(self, cases: Sequence[tuple[tuple[int, ...], list[int]]]) -> "CodedLog":

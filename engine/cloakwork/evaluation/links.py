@@ -377,7 +377,7 @@ class Links:
             self._times_of(self.released, case),
             lambda variant: self.aligned(variant, row)[::-1],
         )
-        # One of the row's cases it is.
+        # It may be any one of the released cases of its sequence.
         prior = possible.prior - np.log(self.released.sizes[row])
         prior = prior + self._agreement(case, possible.cases)
         moved = possible.moved

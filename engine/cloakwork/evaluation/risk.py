@@ -83,7 +83,9 @@ def _bounds(most: Ints, events: Ints, log: EventLog) -> DisclosureBounds:
 
 
 MOST_IN_BATCHES: Final = 100
-"""Cases that are looked for in a release in batches: each takes seconds for a million events."""
+"""Cases that are looked for in a release in batches: for a million events each takes tenths of a
+second, and those that are most unusual more.
+"""
 
 INTERNAL: Final = "internal, of the raw log: never publish these figures, nor choose noise by them"
 

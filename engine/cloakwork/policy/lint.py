@@ -235,7 +235,7 @@ def total_too_small(policy: Policy) -> Iterator[Advice]:
                 and isinstance(goal, DifferentialPrivacy)
                 and goal.epsilon > limit.cost().epsilon
             ):
-                message = f"pays for no release: a guarantee asks for epsilon {goal.epsilon:g}"
+                message = f"is less than a release costs: one guarantee asks for {goal.epsilon:g}"
                 yield Advice(("spec", "budget", name), message)
 
 

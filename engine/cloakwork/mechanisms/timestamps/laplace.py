@@ -253,7 +253,7 @@ class TimestampLaplace(Mechanism[LaplaceParams]):
     The start is clamped to the window (W steps), each of at most M - 1 gaps to [0, longest_gap] (G
     steps). One case's times move the start by at most W and each gap by at most G, whatever they
     are; by composition the cost is W / start_scale + (M - 1) G / gap_scale, times the cases of a
-    unit. ``start_share`` minimises the expected absolute error summed over the values
+    unit. The share of starts minimises the expected absolute error summed over the values
     of a case: shares of epsilon proportional to the root of each width (Lagrange).
 
     **What follows is free post-processing** of the noised values, the control flow, declared facts
