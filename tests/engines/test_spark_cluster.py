@@ -59,7 +59,7 @@ def kill_executors(monkeypatch: pytest.MonkeyPatch, marks: Path) -> None:
     marks.mkdir()
     results = SparkExecutor.results
 
-    def with_kills(executor: SparkExecutor, frame: Any, task: ArrowTask) -> list[tuple[int, Any]]:
+    def with_kills(executor: SparkExecutor, frame: Any, task: ArrowTask) -> list[Path]:
         return results(executor, frame, killing_its_executor(task, marks))
 
     monkeypatch.setattr(SparkExecutor, "results", with_kills)

@@ -18,21 +18,19 @@ from cloakwork.base.frozen import frozen
 from cloakwork.base.naming import values_of
 from cloakwork.engines.base import EVENTS_OF_A_BATCH, EVENTS_OF_A_PART, Opened
 from cloakwork.engines.batch_files import BatchFile, write_batch
-from cloakwork.engines.batched import BatchedEngine, LocalEngine
+from cloakwork.engines.batched import BatchedEngine, BatchedLog, LocalEngine
 from cloakwork.engines.workspace import WORK_FOLDER, Workspace
 from cloakwork.log.eventlog import Aggregate, EventLog, notes_on_cases, row_place
 from cloakwork.log.formats.column_names import ColumnNames
 from cloakwork.log.formats.row_source import ReadRequest, collected
-from cloakwork.log.formats.tables import (
-    FileTable,
-    TableSource,
-)
+from cloakwork.log.formats.tables import FileTable, TableSource
 from cloakwork_extras.spark.spark_rows import PLACE, ROW, SparkSource, case_id_column, rows_of
 from cloakwork_extras.spark.spark_tasks import (
     SparkExecutor,
     in_one_line,
     is_local,
     outcome,
+    result_in,
     usable_session,
 )
 
@@ -102,17 +100,16 @@ class SparkEngine(BatchedEngine):
             for place, frame in tables_by_place(batches):
                 # A name of its own, which nobody can guess: Spark may run a task twice.
                 path = folder / f"{secrets.token_hex(12)}.batch"
-                yield outcome(place, partial(making.made, frame, path))
+                yield outcome(place, partial(making.made, frame, path), folder)
 
         # The salt is drawn anew: who writes case ids cannot gather them in one place.
         placed = rows.by_place(places, secrets.token_bytes(16))
         found = SparkExecutor(self.session, folder).results(placed, write_batches)
         # A log without rows still becomes a batch, with its columns.
-        made = [batch for _, batch in found] or [making.made(rows.no_rows(), folder / "no.batch")]
-        if source.row is not None:
-            _require_own_numbers(source, [each.first_rows for each in made])
+        made = [*map(result_in, found)] or [making.made(rows.no_rows(), folder / "no.batch")]
         notes = (*rows.notes, *_notes_on(made, rows.left_out))
         log = self.numbered(self.stored(tuple(each.file for each in made), unit=None, notes=notes))
+        _require_own_numbers(source, log)
         # By unit only after numbering, which goes by the order of the source.
         if unit is not None:
             log = self.by_unit(log, unit, secrets.randbits(64))
@@ -133,14 +130,13 @@ class MadeBatch:
     """A batch that a task wrote, what the aggregate saw of its source, and notes on it.
 
     ``conflicts``: the case attributes of which a case names two values, and the row (from 0) where
-    one first does. ``first_rows``: the number of each case's first row: int64, shape (cases,).
+    one first does.
     """
 
     file: BatchFile
     seen: pl.DataFrame
     notes: tuple[str, ...]
     conflicts: dict[str, int]
-    first_rows: Ints
 
 
 @frozen
@@ -158,7 +154,7 @@ class BatchMaking:
         """The batch of the rows ``frame``, sorted by ``ROW``."""
         log, conflicts = self.read(frame)
         file = write_batch(self.prepare(log), path)
-        return MadeBatch(file, self.seen.of(log), log.notes, conflicts, log.index_of_case)
+        return MadeBatch(file, self.seen.of(log), log.notes, conflicts)
 
     def read(self, frame: pl.DataFrame) -> tuple[EventLog, dict[str, int]]:
         """The log of these rows, as a reader of one file makes it of all, and the conflicts in it;
@@ -235,10 +231,12 @@ def _as_polars(batches: "list[pa.RecordBatch]") -> pl.DataFrame:
     return pl.DataFrame(table)
 
 
-def _require_own_numbers(source: SparkSource, first_rows: Sequence[Ints]) -> None:
+def _require_own_numbers(source: SparkSource, log: BatchedLog) -> None:
     """Refuse cases of which nobody can say which comes first."""
-    numbers = np.concatenate(first_rows)
-    if len(np.unique(numbers)) < len(numbers):
+    cases = log.case_count
+    # Each case's number is how many have a smaller first row: for two alike one is missing.
+    ranks = np.memmap(log.numbers.path, np.int64, "r") if log.numbers and cases else np.arange(0)
+    if int(ranks.sum()) < cases * (cases - 1) // 2:
         raise _not_numbered(source.label)
 
 

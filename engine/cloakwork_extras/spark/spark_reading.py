@@ -37,10 +37,10 @@ class OnSpark:
         """
         if type(log).__module__.startswith("pyspark."):
             frame = cast("DataFrame", log)
+            if engine in (None, "spark"):
+                engine = spark_engine(frame.sparkSession)
             if isinstance(engine, SparkEngine):
                 return engine, _source(policy, frame, request)
-            if engine in (None, "spark"):
-                return spark_engine(frame.sparkSession), _source(policy, frame, request)
         if engine != "spark" and not isinstance(engine, SparkEngine):
             raise CloakworkError(
                 f"the log is a {type(log).__name__}, which the engine {engine} does not read; a "
@@ -96,8 +96,6 @@ def spark_source(
         options = options.model_copy(update={"format": "parquet"})
     asked = request_under(policy, columns=given, keep=keep, on_excess=on_excess)
     form, request = asked_of(Path(label), Path(label), replace(asked, options=options))
-    if options.starts is not None:
-        raise LogError(label, "the engine spark reads no starts", hint="use --engine local")
     if form != "parquet":
         raise LogError(
             label,

@@ -338,7 +338,7 @@ def _numbered_by_file(
     for file in files:
         firsts.append((file["path"], first))
         first += file["last"] + 1
-    columns = [F.col(quoted(name)) for name in kept]
+    columns = [quoted(name) for name in kept]
     rows = given.select(*columns, path.alias(_FILE), row.alias(ROW))
     session = given.sparkSession
     starts = session.createDataFrame(firsts, f"`{_FILE}` string, `{_FIRST}` long")
@@ -371,5 +371,5 @@ def _numbered_by_column(
             f"column '{shown(order)}' does not number every row from 0 or more",
             hint="give each row a number of its own",
         )
-    columns = [F.col(quoted(name)) for name in kept]
+    columns = [quoted(name) for name in kept]
     return given.select(*columns, row.cast("long").alias(ROW)), _Figures([figures], decimals)

@@ -23,8 +23,9 @@ import polars as pl
 
 from cloakwork.base.errors import CloakworkError, MechanismError, MissingExtra, first_line
 from cloakwork.base.frozen import frozen
+from cloakwork.engines.batch_files import private_file
 from cloakwork.engines.batched import keyed_hash
-from cloakwork.engines.workspace import WORK_FOLDER
+from cloakwork.engines.workspace import WORK_FOLDER, writing_to
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -172,18 +173,19 @@ class SparkExecutor:
         def each_place(rows: Iterator["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
             for batch in rows:
                 for place in batch.column(0).to_pylist():
-                    yield outcome(place, partial(task, place))
+                    yield outcome(place, partial(task, place), folder)
 
+        folder = self.folder
         frame = self.session.range(0, places, 1, places)
         found = self.results(frame, each_place)
         # A lost result would be a batch that nobody misses: the release would lack its cases.
         if len(found) < places:
             raise MechanismError("spark", "a batch has no result; this is a bug of Spark")
-        return iter([result for _, result in found])
+        return map(result_in, found)
 
-    def results(self, frame: "DataFrame", task: ArrowTask) -> list[tuple[int, Any]]:
-        """What ``task``, which makes rows by ``outcome``, makes of the rows of ``frame``: places
-        and results, by place. Of a task that ran twice Spark hands on one attempt's rows.
+    def results(self, frame: "DataFrame", task: ArrowTask) -> list[Path]:
+        """Of what ``task``, which makes rows by ``outcome``, makes of the rows of ``frame``: the
+        files of the results, by place. Of a task that ran twice Spark hands on one attempt's rows.
 
         Raises what the task of the first place raised, where it is a CloakworkError, which Spark
         does not try again; MechanismError where Spark fails.
@@ -200,19 +202,32 @@ class SparkExecutor:
         # Two results of one place would count its cases twice.
         if len({place for place, _ in found}) < len(found):
             raise MechanismError("spark", "a batch has two results; this is a bug of Spark")
-        return found
+        return [result for _, result in found]
 
 
-def outcome(place: int, task: Callable[[], object]) -> "pa.RecordBatch":
-    """One row: the place, and what ``task`` returns or the CloakworkError that it raises."""
+def outcome(place: int, task: Callable[[], object], folder: Path) -> "pa.RecordBatch":
+    """One row: the place, and a file in ``folder`` of what ``task`` returns, or the CloakworkError
+    that it raises. So no result, which may have something of each case, passes through the driver.
+    """
     import pyarrow as pa
 
+    # Of each attempt of a task its own.
+    result: Path | RaisedByTask = folder / f"{os.urandom(12).hex()}.result"
     try:
-        result = task()
+        content = cloudpickle.dumps(task())
+        with writing_to(result), private_file(result) as file:
+            file.write(content)
     except CloakworkError as error:
         result = RaisedByTask(error)
     columns = [pa.array([place], pa.int64()), pa.array([cloudpickle.dumps(result)], pa.binary())]
     return pa.RecordBatch.from_arrays(columns, ["place", "result"])
+
+
+def result_in(file: Path) -> Any:
+    """The result that ``outcome`` wrote, once: the file is removed."""
+    content = file.read_bytes()
+    file.unlink()
+    return pickle.loads(content)  # noqa: S301 - ours
 
 
 @frozen
@@ -301,6 +316,6 @@ def _refusing(why: str) -> ArrowTask:
         raise MechanismError("spark", why)
 
     def task(rows: Iterable["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
-        yield outcome(0, refuse)
+        yield outcome(0, refuse, Path())
 
     return task

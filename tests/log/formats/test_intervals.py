@@ -27,7 +27,6 @@ from cloakwork.log.formats.round_trip import TypesReadBack
 from cloakwork.log.formats.source import Format
 from cloakwork.publishing.publish import Published
 from cloakwork.run.prepare import SourceFigures
-from cloakwork_extras.spark.spark_reading import spark_source
 from conftest import runs
 from log_equality import assert_same_log
 
@@ -283,13 +282,6 @@ def test_starts_under_noise_are_covered_by_the_noise_on_service_times(tmp_path: 
     assert held.is_between(0, 3600).all()
     # No more than one in a million draws leaves all of them as they were.
     assert held.sort().to_list() != [0] * 6 + [90] * 6
-
-
-def test_spark_refuses_starts_in_one_line(tmp_path: Path) -> None:
-    """It reads tables by itself; nothing is read with its starts left out unseen."""
-    policy = load_policy(policy_file(tmp_path))
-    with pytest.raises(LogError, match="the engine spark reads no starts; use --engine local"):
-        spark_source(policy, tmp_path / "log.parquet")
 
 
 def test_of_groups_of_service_times_no_start_is_made(tmp_path: Path) -> None:
