@@ -2,8 +2,10 @@
 
 from dataclasses import replace
 from itertools import pairwise
+from threading import Lock
 from unittest.mock import patch
 
+import cloudpickle
 import numpy as np
 import pytest
 
@@ -27,6 +29,16 @@ PLACES = (1, 12, *in_long_form(4, 60))
 TIMES, ATTRIBUTES = contracts.TestTimestampHistogram, contracts.TestAttributesHistogram
 GRADIENTS, STEP = contracts.TestTimestampRegression, contracts.TestAttributesRegression
 TABLES = [TIMES, ATTRIBUTES, STEP]
+
+
+class Elsewhere:
+    """Sends each task to another process, and is itself at home in this one."""
+
+    def __init__(self):
+        self.lock = Lock()
+
+    def run(self, task, places):
+        return map(cloudpickle.loads(cloudpickle.dumps(task)), range(places))
 
 
 def told(runs, params, log, engine):
@@ -173,6 +185,15 @@ def test_the_part_that_asks_knows_where_its_cases_stand():
         seen = step.look(BATCH_LOG, MemoryEngine(), noise)
         rewrite = step.take(seen, noise, released=last).rewrite
         assert MemoryEngine().rewrite(last, rewrite).case_count == last.case_count
+
+
+def test_tasks_of_the_part_that_asks_leave_the_log_where_it_is():
+    """A log holds a session of Spark, or processes, which cannot be sent anywhere."""
+    released = Batches.random(replace(RELEASED, case_index=None), 3)
+    engine = LocalEngine(executor=Elsewhere())
+    log = engine.open(released, lambda log: log, None, VariantCounts()).log
+    part = ReleasedLog.of(log, (), 7).fullest()
+    assert_same_log(ReleasedLog.of(RELEASED, (), 7).fullest(), part)
 
 
 def test_each_range_of_spread_cases_is_like_all():

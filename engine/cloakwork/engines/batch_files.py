@@ -51,24 +51,14 @@ def write_segments(segments: Iterable[EventLog | None], path: Path) -> BatchFile
                 cases += log.cases.height
                 events += log.events.height
             bounds.append(file.tell())
-    return BatchFile(
-        path,
-        cases,
-        events,
-        np.array(bounds),
-    )
+    return BatchFile(path, cases, events, np.array(bounds))
 
 
 def write_batch(log: EventLog, path: Path) -> BatchFile:
     """Write a batch; one without cases keeps its columns."""
     with writing_to(path), private_file(path) as file:
         _write_log(log, file)
-        return BatchFile(
-            path,
-            log.cases.height,
-            log.events.height,
-            np.array([0, file.tell()]),
-        )
+        return BatchFile(path, log.cases.height, log.events.height, np.array([0, file.tell()]))
 
 
 def read_batch(file: BatchFile) -> EventLog:
@@ -146,13 +136,7 @@ def _read_log(content: bytes) -> EventLog:
     if _INSERTED in events.columns:
         inserted = events.drop_in_place(_INSERTED).to_numpy().astype(np.bool_)
     index: Ints = cases.drop_in_place(_INDEX).to_numpy().astype(np.int64)
-    return EventLog(
-        events,
-        cases,
-        offsets,
-        inserted=inserted,
-        case_index=index,
-    )
+    return EventLog(events, cases, offsets, inserted=inserted, case_index=index)
 
 
 Number = TypeVar("Number", np.int64, np.uint64)
@@ -206,11 +190,7 @@ class SortedRuns(Generic[Number]):
         ]
         for number in range(len(ends) + 1):
             yield [
-                self._read(
-                    run,
-                    int(of_run[number]),
-                    int(of_run[number + 1]),
-                )
+                self._read(run, int(of_run[number]), int(of_run[number + 1]))
                 for run, of_run in enumerate(bounds)
             ]
 
@@ -239,12 +219,7 @@ class CaseNumbers:
         """The batch at ``place``, which has the indexes that were numbered, with its numbers."""
         index = batch.index_of_case
         start = _BYTES * self.starts[place]
-        ascending = np.fromfile(
-            self.path,
-            np.int64,
-            len(index),
-            offset=start,
-        )
+        ascending = np.fromfile(self.path, np.int64, len(index), offset=start)
         numbers = np.empty_like(ascending)
         numbers[np.argsort(index, kind="stable")] = ascending
         return replace(batch, case_index=numbers)

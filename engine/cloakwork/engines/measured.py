@@ -149,8 +149,9 @@ class ReleasedLog:
         """The part that tells most of all cases, by which questions are asked."""
         if self.parts.height < 2:
             return collected(self.log)
-        place = self.parts[_PART][-1]
-        of_part = self.log.results(lambda _, batch: _cases_in(batch, self.size, place))
+        # Tasks go to other processes, and the log does not.
+        size, place = self.size, self.parts[_PART][-1]
+        of_part = self.log.results(lambda _, batch: _cases_in(batch, size, place))
         return in_order(joined_batches([batch for batch in of_part if batch.cases.height]))
 
     def cases_of(self, part: EventLog) -> Cases:

@@ -1,0 +1,135 @@
+"""What the driver needs on a cluster of Spark: ``cloakwork apply`` with two executors in processes
+of their own, and the most memory that the driver's two processes (Python, and the JVM with a heap
+of 1 GB at most) and the executors hold.
+
+    python benchmarks/scale/spark_driver.py LOG [LOG ...] [--policy NAME]
+
+Each LOG is a Parquet file or a folder of such files, as ``generate.py`` makes them. Needs Java and
+the extra ``spark``. One line of JSON a log.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+from cell import EVERY, tree_of  # noqa: E402 - beside this script
+
+SETTINGS = {
+    "spark.driver.memory": "1g",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.executor.memory": "1g",
+    "spark.executorEnv.POLARS_MAX_THREADS": "1",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def resident(process: int) -> int:
+    """Bytes; 0 where the process has gone."""
+    try:
+        return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * 4096
+    except OSError:
+        return 0
+
+
+def is_executor(process: int) -> bool:
+    """Whether it is a JVM of an executor."""
+    try:
+        return b"CoarseGrainedExecutorBackend" in Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def is_java(process: int) -> bool:
+    """Whether it is a JVM."""
+    try:
+        return Path(f"/proc/{process}/exe").resolve().name == "java"
+    except OSError:
+        return False
+
+
+def look(root: int, most: dict[str, int]) -> None:
+    """Keep the most that each part holds."""
+    processes = tree_of(root)
+    below = {each for one in processes if is_executor(one) for each in tree_of(one)}
+    driver = [one for one in processes if one not in below]
+    found = {
+        "driver_python_mb": resident(root),
+        "driver_jvm_mb": sum(resident(one) for one in driver if is_java(one)),
+        "executors_mb": sum(resident(one) for one in below),
+    }
+    for name, held in found.items():
+        most[name] = max(most.get(name, 0), held)
+
+
+def measured(log: Path, policy: Path) -> dict[str, float]:
+    """The figures of one release."""
+    with tempfile.TemporaryDirectory(dir=os.environ.get("CLOAKWORK_SCALE")) as name:
+        folder = Path(name)
+        (folder / "work").mkdir()
+        text = policy.read_text("utf-8").replace("report: [json]", "report: []")
+        (folder / "policy.yaml").write_text(text, "utf-8")
+        settings = SETTINGS | {"spark.local.dir": str(folder / "local")}
+        options = " ".join(f"--conf {key}={value}" for key, value in settings.items())
+        environment = os.environ | {
+            "CLOAKWORK_HOME": name,
+            "CLOAKWORK_WORK": str(folder / "work"),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_LOCAL_HOSTNAME": "localhost",
+            "PYSPARK_SUBMIT_ARGS": f"--master local-cluster[2,1,1024] {options} pyspark-shell",
+            # Executors find the package as this process does.
+            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        }
+        command = [sys.executable, "-m", "cloakwork", "apply", str(folder / "policy.yaml")]
+        command += [str(log.resolve()), "--out", str(folder / "out"), "--engine", "spark"]
+        command += ["--quiet", "--json"]
+        begun, most = time.monotonic(), dict[str, int]()
+        with (folder / "errors").open("w+b") as errors:
+            child = subprocess.Popen(
+                command, env=environment, cwd=name, stdout=subprocess.DEVNULL, stderr=errors
+            )
+            ended = threading.Event()
+
+            def watch() -> None:
+                while not ended.wait(EVERY):
+                    look(child.pid, most)
+
+            thread = threading.Thread(target=watch)
+            thread.start()
+            _, status, used = os.wait4(child.pid, 0)
+            ended.set()
+            thread.join()
+            if status:
+                errors.seek(0)
+                raise SystemExit(errors.read().decode(errors="replace")[-2000:])
+        figures = {part: round(held / 1e6) for part, held in most.items()}
+        return figures | {
+            "wall_s": round(time.monotonic() - begun),
+            "cpu_s": round(used.ru_utime + used.ru_stime),
+        }
+
+
+def main() -> None:
+    """One log after the other."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("logs", nargs="+", type=Path, metavar="LOG")
+    parser.add_argument("--policy", default="dp-whole-log")
+    asked = parser.parse_args()
+    for log in asked.logs:
+        figures = measured(log, HERE / "policies" / f"{asked.policy}.yaml")
+        print(json.dumps({"log": log.name, "policy": asked.policy} | figures), flush=True)
+
+
+if __name__ == "__main__":
+    main()
