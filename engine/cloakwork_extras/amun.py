@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from pydantic import BaseModel, Field, JsonValue, field_validator
+from pydantic import BaseModel, Field, field_validator
 
 from cloakwork.base.costs import PrivacyEvent, guessing_advantage
 from cloakwork.base.exact import drawn_sigma
@@ -106,7 +106,7 @@ class VariantAmun(VariantRelease[AmunParams]):
         self,
         goal: DifferentialPrivacy,
         facts: Facts,
-        options: Mapping[str, JsonValue],
+        options: Options,
     ) -> Offer[AmunParams] | Refusal:
         """The least noise over the declared domain, or the selection of variants/threshold."""
         from cloakwork.accounting.calibrate import laplace_scale

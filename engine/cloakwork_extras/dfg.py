@@ -17,7 +17,7 @@ from itertools import chain
 from typing import Annotated, ClassVar, Final
 
 import numpy as np
-from pydantic import BaseModel, Field, JsonValue
+from pydantic import BaseModel, Field
 
 from cloakwork.base.arrays import Ints
 from cloakwork.base.costs import (
@@ -34,7 +34,7 @@ from cloakwork.base.frozen import frozen
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Cases, Clip, Entries, Kernel, Laplace, Randomness, Selected
-from cloakwork.mechanisms.base import Offer, Refusal, Theorem
+from cloakwork.mechanisms.base import Offer, Options, Refusal, Theorem
 from cloakwork.mechanisms.steps import Measurement
 from cloakwork.mechanisms.variants.accuracy import Simulated
 from cloakwork.mechanisms.variants.chain import (
@@ -274,7 +274,7 @@ class DfgLaplace(VariantRelease[DfgParams]):
         self,
         goal: DifferentialPrivacy,
         facts: Facts,
-        options: Mapping[str, JsonValue],
+        options: Options,
     ) -> Offer[DfgParams] | Refusal:
         """The least noise for so many steps, and a threshold that lets few steps pass that nobody
         takes.

@@ -138,7 +138,7 @@ class VariantLibra(VariantRelease[LibraParams]):
         self,
         goal: DifferentialPrivacy,
         facts: Facts,
-        options: Mapping[str, JsonValue],
+        options: Options,
     ) -> Offer[LibraParams] | Refusal:
         """The least noise on the samples that the budget, less the selection's share, allows."""
         chosen = LibraOptions.model_validate(options)
@@ -436,7 +436,7 @@ class VariantLibraPublished(PublishedRelease[LibraPublishedParams]):
         self,
         goal: DifferentialPrivacy,
         facts: Facts,
-        options: Mapping[str, JsonValue],
+        options: Options,
     ) -> Offer[LibraPublishedParams] | Refusal:
         """The least noise whose published figure is at most epsilon."""
         chosen = LibraPublishedOptions.model_validate(options)

@@ -22,7 +22,16 @@ from cloakwork.guarantees import DifferentialPrivacy, Guarantee
 from cloakwork.kernel import Cases, Column, Kernel, Measured, Randomness
 from cloakwork.kernel.perturb import Grid
 from cloakwork.log.variants import positions_to_codes
-from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal, Theorem, option_fault
+from cloakwork.mechanisms.base import (
+    Gives,
+    Mechanism,
+    Offer,
+    Options,
+    Proof,
+    Refusal,
+    Theorem,
+    option_fault,
+)
 from cloakwork.mechanisms.steps import Listed, Measurement, MeasureStep, Numbers, Times
 from cloakwork_extras.trees.prefix_tree import DEFAULT_LENGTH
 from cloakwork_extras.trees.published import (
@@ -350,7 +359,7 @@ class PripelPublished(Mechanism[PripelPublishedParams]):
         self,
         goal: Guarantee,
         facts: Facts,
-        options: Mapping[str, JsonValue],
+        options: Options,
     ) -> Offer[PripelPublishedParams] | Refusal:
         """Accept differential privacy over the control flow together with other columns, for whole
         units.

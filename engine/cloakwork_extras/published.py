@@ -3,7 +3,7 @@ log, and say so. And Amun as published: duplicate cases until every edge of an a
 carries its noise.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, ClassVar, TypeVar
 
 import numpy as np
@@ -18,7 +18,7 @@ from cloakwork.base.progress import say
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Kernel, Randomness
-from cloakwork.mechanisms.base import Offer, Proof, Theorem
+from cloakwork.mechanisms.base import Offer, Options, Proof, Theorem
 from cloakwork.mechanisms.steps import Measurement
 from cloakwork.mechanisms.variants.family import NoOptions, VariantRelease
 
@@ -192,7 +192,7 @@ class VariantAmunPublished(PublishedRelease[AmunPublishedParams]):
         self,
         goal: DifferentialPrivacy,
         facts: Facts,
-        options: Mapping[str, JsonValue],
+        options: Options,
     ) -> Offer[AmunPublishedParams]:
         """The noise that the paper gives for this epsilon."""
         NoOptions.model_validate(options)

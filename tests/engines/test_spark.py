@@ -20,6 +20,7 @@ import pytest
 
 from cloakwork.api import release, verify
 from cloakwork.base.files import lock_file
+from cloakwork.cli import main
 from cloakwork.engines.batch_files import BatchFile, write_batch
 from cloakwork.engines.batches import collected
 from cloakwork.engines.workspace import new_paths
@@ -34,6 +35,7 @@ from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import reproducible
 from cloakwork.plan.planner import make_plan
 from cloakwork.run.prepare import SourceFigures
+from cloakwork.run.reading import registered_engine
 from cloakwork.testing.contract import MechanismContract, MechanismRuns
 from cloakwork.testing.contract_logs import BATCH_LOG, assert_same_log
 from cloakwork_extras.spark.spark import SparkEngine, spark_engine
@@ -41,6 +43,7 @@ from cloakwork_extras.spark.spark_rows import SparkRows, SparkSource, rows_of
 from cloakwork_extras.spark.spark_tasks import ArrowTask, SparkExecutor, in_one_line, sealed
 from conftest import EXAMPLES, ROOT
 from contracts import test_mechanism_contract
+from counterexamples.small import small_policy
 from drawn_entropy import entropy_of
 from run.test_prepare import HISTORIES, extract, growing
 from spark_session import missing, spark_session
@@ -155,6 +158,31 @@ def test_tables_are_read_as_in_memory(engine: SparkEngine, tmp_path: Path) -> No
     persons = [set(batch.cases["case:person"]) for batch in by_person.batches()]
     assert len(persons) > 1
     assert sum(map(len, persons)) == len(set().union(*persons))
+
+
+def test_commands_read_tables_by_files_that_go_with_them(
+    engine: SparkEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """Whatever order Spark writes rows in; the times are the same moments."""
+    (tmp_path / "work").mkdir()
+    monkeypatch.setenv("CLOAKWORK_WORK", str(tmp_path / "work"))
+    table = flat_log().with_row_index("n").with_columns(pl.col("n").cast(pl.Int64))
+    table.write_parquet(tmp_path / "whole.parquet")
+    permuted = table.sample(fraction=1, shuffle=True, seed=2)
+    files = engine.session.read.parquet(str(in_files(permuted, tmp_path / "log")))
+    files.createOrReplaceTempView("events")
+    found = registered_engine("spark").in_files("spark:events")
+    columns = {"row": "n"}
+    in_memory = read_log(tmp_path / "whole.parquet", columns=columns)
+    assert_same_log(in_memory, read_log(found.path, columns=columns))
+    found.close()
+    policy = small_policy(tmp_path)
+    outcomes = []
+    for log in ("spark:events", str(tmp_path / "whole.parquet")):
+        code = main(["policy", "lint", str(policy), log, "--column", "row=n"])
+        outcomes.append((code, capsys.readouterr().out))
+    assert outcomes[0] == outcomes[1]
+    assert list((tmp_path / "work").iterdir()) == []
 
 
 @pytest.mark.parametrize("starts", ["began", "lifecycle:transition"])
@@ -409,6 +437,7 @@ from cloakwork.engines.batches import collected
 from cloakwork_extras.spark.spark import spark_engine
 from cloakwork_extras.spark.spark_rows import SparkSource
 from cloakwork.run.prepare import SourceFigures
+from cloakwork.run.reading import registered_engine
 from engines.test_spark import REQUEST, as_it_is
 
 folder, out = Path(sys.argv[1]), Path(sys.argv[2])
@@ -443,7 +472,14 @@ def test_what_cannot_be_is_said_in_one_line(
     # Two cases that lie in two batches, under this salt, and whose first rows have one number.
     salted = SparkRows.by_place
     monkeypatch.setattr(SparkRows, "by_place", lambda rows, places, _: salted(rows, places, b"a"))
-    two = pl.DataFrame({CASE_ID: ["a", "b"] * 120, ACTIVITY: "x", "n": [0, 0, *range(1, 239)], TIMESTAMP: "2024-01-01"})
+    two = pl.DataFrame(
+        {
+            CASE_ID: ["a", "b"] * 120,
+            ACTIVITY: "x",
+            "n": [0, 0, *range(1, 239)],
+            TIMESTAMP: "2024-01-01",
+        }
+    )
     alike = engine.session.createDataFrame(two.rows(), two.columns)
     (tmp_path / "delta" / "_delta_log").mkdir(parents=True)
     unsigned = tmp_path / "unsigned.parquet"

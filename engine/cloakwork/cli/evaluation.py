@@ -12,6 +12,7 @@ import click
 from cloakwork.base.errors import CloakworkError
 from cloakwork.base.quantities import LEAST_DELTA, LEAST_EPSILON, MOST_EPSILON
 from cloakwork.cli.options import (
+    LOG,
     PATH,
     column_mapping,
     column_option,
@@ -43,7 +44,7 @@ EXCEEDED: Final = 5
 
 @click.command()
 @click.argument("policies", nargs=-1, required=True, metavar="POLICY...")
-@click.argument("log", type=PATH)
+@click.argument("log", type=LOG)
 @click.option(
     "--sweep",
     "sweeps",
@@ -137,7 +138,7 @@ def audit() -> None:
 
 
 @audit.command(short_help="Compare RELEASE with SOURCE: how much of the log is left.")
-@click.argument("source", type=PATH)
+@click.argument("source", type=LOG)
 @click.argument("release", type=PATH)
 @column_option
 @mining_option(
@@ -411,7 +412,7 @@ def _options(pairs: tuple[str, ...]) -> dict[str, Any]:
 
 
 @click.command(short_help="Attack a log, and a release of it.")
-@click.argument("original", type=PATH)
+@click.argument("original", type=LOG)
 @click.argument("release", type=PATH, required=False)
 @click.option("--other", type=PATH, help="A second release of ORIGINAL: link RELEASE with it.")
 @click.option(

@@ -29,6 +29,22 @@ if TYPE_CHECKING:
 
 PATH: Final = click.Path(path_type=Path)
 
+
+class _LogPath(click.Path):
+    """The path of a log; ``spark:TABLE`` is written to files first, which go with the command."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if ctx is None or not str(value).startswith("spark:"):
+            return super().convert(value, param, ctx)
+        from cloakwork.run.reading import registered_engine
+
+        held = registered_engine("spark").in_files(value)
+        ctx.call_on_close(held.close)
+        return held.path
+
+
+LOG: Final = _LogPath(path_type=Path)
+
 ledger_option = click.option(
     "--ledger",
     metavar="URL",

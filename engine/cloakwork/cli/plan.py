@@ -12,6 +12,7 @@ import click
 from cloakwork.base.errors import NotApproved, OutputError
 from cloakwork.base.files import require_new
 from cloakwork.cli.options import (
+    LOG,
     PATH,
     column_mapping,
     column_option,
@@ -148,7 +149,7 @@ def plan(
 
 @click.command()
 @click.argument("policy", callback=policy_first)
-@click.argument("log", type=PATH)
+@click.argument("log", type=LOG)
 @click.option("--out", required=True, type=PATH, help="New file that the profile becomes.")
 @column_option
 @window_option

@@ -12,6 +12,7 @@ from cloakwork.base.errors import MOST_LINES, PlanImpossible, PolicyError
 from cloakwork.base.files import replace_file
 from cloakwork.base.text import counted, printable
 from cloakwork.cli.options import (
+    LOG,
     PATH,
     column_mapping,
     column_option,
@@ -50,7 +51,7 @@ format_option = click.option(
 
 @click.command(short_help="Give advice on a valid policy.")
 @click.argument("policy_", metavar="POLICY")
-@click.argument("log", type=PATH, required=False)
+@click.argument("log", type=LOG, required=False)
 @column_option
 @click.option(
     "--fail-on",

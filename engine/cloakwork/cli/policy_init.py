@@ -15,6 +15,7 @@ import click
 from cloakwork.base.errors import CloakworkError
 from cloakwork.base.text import printable
 from cloakwork.cli.options import (
+    LOG,
     PATH,
     column_mapping,
     column_option,
@@ -140,7 +141,7 @@ def _print_paragraph(text: str) -> None:
 
 
 @click.command(short_help="Propose a policy for a log.")
-@click.argument("log", type=PATH)
+@click.argument("log", type=LOG)
 @click.option("--out", required=True, type=PATH, help="New policy file.")
 @click.option(
     "--audience",

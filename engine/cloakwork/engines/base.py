@@ -1,6 +1,5 @@
 """What an engine does: everything that touches rows."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, Protocol, runtime_checkable
 
@@ -8,7 +7,7 @@ import numpy as np
 import polars as pl
 
 from cloakwork.base.frozen import frozen
-from cloakwork.log.eventlog import CASE_ID, Aggregate, EventLog, LogHandle
+from cloakwork.log.eventlog import CASE_ID, Aggregate, Change, EventLog, LogHandle
 from cloakwork.mechanisms.steps import MapCases, Rewrite
 from cloakwork.noise import Stream
 from cloakwork.noise.keyed import Addresses
@@ -62,7 +61,7 @@ class Engine(Protocol):
     def open(
         self,
         source: object,
-        prepare: Callable[[EventLog], EventLog],
+        prepare: Change,
         unit: str | None,
         seen: Aggregate,
     ) -> Opened:
@@ -79,7 +78,7 @@ class Engine(Protocol):
         """Carry out a mechanism's decision on all cases, which stay in their order."""
         ...
 
-    def choose_cases(self, log: LogHandle, change: Callable[[EventLog], EventLog]) -> LogHandle:
+    def choose_cases(self, log: LogHandle, change: Change) -> LogHandle:
         """The cases that ``change`` leaves of each batch, numbered anew."""
         ...
 

@@ -51,7 +51,7 @@ from cloakwork.engines.batches import (
 from cloakwork.engines.executors import Executor, InThisProcess
 from cloakwork.engines.partition import partition
 from cloakwork.engines.workspace import Workspace, new_paths, writing_to
-from cloakwork.log.eventlog import CASE_ID, Aggregate, EventLog, LogHandle, merged
+from cloakwork.log.eventlog import CASE_ID, Aggregate, Change, EventLog, LogHandle, merged
 from cloakwork.log.formats.row_source import RowSource
 from cloakwork.mechanisms.steps import (
     EnrichCases,
@@ -62,7 +62,6 @@ from cloakwork.mechanisms.steps import (
 from cloakwork.noise import Stream
 
 T = TypeVar("T")
-Change = Callable[[EventLog], EventLog]
 
 _WORDS: Final = 1 << 64
 

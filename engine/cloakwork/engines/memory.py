@@ -1,6 +1,5 @@
 """The engine in memory: one process, polars, the whole log as one batch."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import polars as pl
@@ -8,7 +7,7 @@ import polars as pl
 from cloakwork.base.frozen import frozen
 from cloakwork.engines.base import Opened, shuffled, summary_of
 from cloakwork.engines.batches import generated_cases, kept_cases, parts_of
-from cloakwork.log.eventlog import Aggregate, EventLog, LogHandle, joined_batches
+from cloakwork.log.eventlog import Aggregate, Change, EventLog, LogHandle, joined_batches
 from cloakwork.mechanisms.steps import (
     EnrichCases,
     GenerateCases,
@@ -27,7 +26,7 @@ class MemoryEngine:
     def open(
         self,
         source: object,
-        prepare: Callable[[EventLog], EventLog],
+        prepare: Change,
         unit: str | None,
         seen: Aggregate,
     ) -> Opened:
@@ -52,7 +51,7 @@ class MemoryEngine:
         log = _indexed(log)
         return kept_cases(log, action.apply(log))
 
-    def choose_cases(self, log: LogHandle, change: Callable[[EventLog], EventLog]) -> EventLog:
+    def choose_cases(self, log: LogHandle, change: Change) -> EventLog:
         """See ``Engine``."""
         return replace(change(in_memory(log)), case_index=None)
 

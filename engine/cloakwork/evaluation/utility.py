@@ -19,7 +19,6 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
-from pydantic import JsonValue
 
 from cloakwork.base.arrays import Bools, Ints
 from cloakwork.base.errors import first_line
@@ -60,7 +59,9 @@ from cloakwork.evaluation.whole_log import (
     time_curves,
 )
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog, LogHandle, joined_batches
+from cloakwork.log.formats.row_source import Keeps
 from cloakwork.log.times import parse_times
+from cloakwork.mechanisms.steps import Figures
 from cloakwork.plan.model import Plan, Step
 from cloakwork.run.run import Observer
 
@@ -206,7 +207,7 @@ class _Looks(NamedTuple):
 def _looks_in(
     _: int,
     log: EventLog,
-    releases: Callable[[str], bool],
+    releases: Keeps,
 ) -> dict[str, _Looks]:
     """Of each released column of a batch but the standard ones."""
     return {
@@ -662,7 +663,7 @@ class KeptUtility(Observer):
         except Exception as error:
             self.times = TimeUtility(notes=(f"times were not compared: {first_line(error)}",))
 
-    def finished(self, source: LogHandle, released: LogHandle) -> Mapping[str, JsonValue]:
+    def finished(self, source: LogHandle, released: LogHandle) -> Figures:
         """All figures as data."""
         if not self.plan.policy.spec.output.report:
             return {}

@@ -26,7 +26,7 @@ from cloakwork.base.quantities import LEAST_EPSILON, MOST_EPSILON, Described, Nu
 from cloakwork.base.text import listed
 from cloakwork.guarantees.claims import GuaranteeCaveat
 from cloakwork.guarantees.flow import Derived, Flow, FlowStep, Underived
-from cloakwork.log.eventlog import Aggregate, EventLog, LogHandle, merged
+from cloakwork.log.eventlog import Aggregate, Change, EventLog, LogHandle, merged
 
 
 @frozen
@@ -42,7 +42,7 @@ class EvidenceOfView:
     """The evidence of what ``view`` makes of each batch."""
 
     evidence: Aggregate
-    view: Callable[[EventLog], EventLog]
+    view: Change
 
     def of(self, batch: EventLog) -> pl.DataFrame:
         """Of what somebody sees of the batch."""

@@ -215,6 +215,10 @@ _BYTES_MERGED: Final = 32_000_000
 """How large summaries are that are merged at a time, at least."""
 
 
+Change = Callable[["EventLog"], "EventLog"]
+"""What makes other cases of those of a log, or of a batch of it."""
+
+
 class LogHandle(Protocol):
     """A log in batches of whole cases; an ``EventLog`` is one with a single batch.
 
@@ -250,7 +254,7 @@ class LogHandle(Protocol):
         """
         ...
 
-    def with_columns_of(self, change: "Callable[[EventLog], EventLog]") -> "LogHandle":
+    def with_columns_of(self, change: "Change") -> "LogHandle":
         """The same cases and events with other columns: ``change`` of each batch, as often as it is
         read.
         """
@@ -358,7 +362,7 @@ class EventLog:
         """What ``task`` returns of the log."""
         yield task(0, self)
 
-    def with_columns_of(self, change: "Callable[[EventLog], EventLog]") -> "EventLog":
+    def with_columns_of(self, change: "Change") -> "EventLog":
         """The same cases and events with other columns."""
         return change(self)
 

@@ -35,7 +35,7 @@ from cloakwork.kernel import Kernel, Perturbation, Randomness
 from cloakwork.kernel.cases import Cases
 from cloakwork.kernel.local import Randomisation
 from cloakwork.kernel.perturb import StartsAndGaps, addresses_of
-from cloakwork.log.eventlog import Aggregate, EventLog, LogHandle
+from cloakwork.log.eventlog import Aggregate, Change, EventLog, LogHandle
 from cloakwork.noise import Addresses, Noise, Stream
 
 
@@ -47,6 +47,10 @@ def case_addresses(log: EventLog) -> Addresses:
 def event_addresses(log: EventLog, rows: Ints) -> Addresses:
     """The address of each of the events at ``rows`` (int64): its case, and its position there."""
     return Addresses(log.index_of_case[log.case_of[rows]], log.position_of_event[rows])
+
+
+Figures = Mapping[str, JsonValue]
+"""What is said of a step, or of a log, to those inside: figures by name."""
 
 
 @frozen
@@ -102,7 +106,7 @@ class Enrichment:
     """
 
     columns: ColumnValues
-    internal: Mapping[str, JsonValue] = field(default_factory=dict)
+    internal: Figures = field(default_factory=dict)
     of_part: Callable[[Cases, Randomness], ColumnValues] | None = None
 
 
@@ -185,7 +189,7 @@ class Decision:
     """
 
     table: pl.DataFrame
-    internal: Mapping[str, JsonValue] = field(default_factory=dict)
+    internal: Figures = field(default_factory=dict)
 
 
 @frozen
@@ -200,7 +204,7 @@ class Measurement:
 
     variants: Sequence[tuple[str, ...]]
     cases: Ints
-    internal: Mapping[str, JsonValue] = field(default_factory=dict)
+    internal: Figures = field(default_factory=dict)
     columns: ColumnValues = field(default_factory=dict)
 
     def keeping(self, rules: ProcessRules | None) -> "Measurement":
@@ -239,7 +243,7 @@ class MapCases:
     ``keep_events`` and ``dataclasses.replace`` do), and may drop cases, but make none.
     """
 
-    apply: Callable[[EventLog], EventLog]
+    apply: Change
     together: Together = "log"
     unit: str | None = None
 
@@ -268,7 +272,7 @@ class EnrichCases:
 
     cases: LogHandle
     size: int
-    apply: Callable[[EventLog], EventLog]
+    apply: Change
 
 
 @frozen

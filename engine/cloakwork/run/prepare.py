@@ -2,7 +2,7 @@
 of its window; and what a run asks of all cases, batch by batch.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import field, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -29,6 +29,7 @@ from cloakwork.log.eventlog import (
     LogHandle,
 )
 from cloakwork.log.formats.round_trip import with_one_spelling
+from cloakwork.log.formats.row_source import Keeps
 from cloakwork.plan.budget import charged_window
 from cloakwork.plan.model import Plan
 from cloakwork.policy.model import Policy
@@ -215,7 +216,7 @@ def _microseconds(moment: datetime) -> int:
     return (moment - UNIX_EPOCH) // timedelta(microseconds=1)
 
 
-def required_attributes(plan: Plan) -> Callable[[str], bool]:
+def required_attributes(plan: Plan) -> Keeps:
     """Which attributes of the source the plan needs at all; a reader may skip the others."""
     # What identifies, orders or is measured is read; of the rest, what is released.
     needed = {CASE_ID, ACTIVITY, TIMESTAMP, plan.facts.unit.attribute}
@@ -300,7 +301,7 @@ def _with_source_texts(log: EventLog, names: Iterable[str]) -> EventLog:
 def under_standard_names(
     log: EventLog,
     policy: Policy,
-    needs: Callable[[str], bool],
+    needs: Keeps,
     employees: frozenset[str] = frozenset(),
 ) -> pl.DataFrame:
     """The events under standard names, without the columns that nobody needs; who performed them by
@@ -344,7 +345,7 @@ def in_time_order(
     log: EventLog,
     events: pl.DataFrame,
     policy: Policy,
-    needs: Callable[[str], bool],
+    needs: Keeps,
     unit: Unit,
 ) -> EventLog:
     """``events`` and the needed attributes of the cases as a log, in the order of the policy's

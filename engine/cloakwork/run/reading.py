@@ -15,12 +15,13 @@ from cloakwork.base.progress import Reporter
 from cloakwork.engines.base import Engine
 from cloakwork.engines.executors import InThisProcess, Processes
 from cloakwork.engines.memory import MemoryEngine
+from cloakwork.engines.workspace import Workspace
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog, LogHandle
 from cloakwork.log.formats.column_names import column_names
 from cloakwork.log.formats.csv import blocks_of
 from cloakwork.log.formats.options import LONGEST_NAME, InputOptions
 from cloakwork.log.formats.reading import asked_of, given_log, log_of_table, open_rows, read_log
-from cloakwork.log.formats.row_source import WHOLE, ReadRequest, RowSource
+from cloakwork.log.formats.row_source import WHOLE, Keeps, ReadRequest, RowSource
 from cloakwork.log.formats.source import files_of, is_pattern
 from cloakwork.log.limits import OnExcess
 from cloakwork.log.pandas_tables import table_of
@@ -34,7 +35,7 @@ def read_under(
     log: object,
     *,
     columns: Mapping[str, str] | None = None,
-    keep: Callable[[str], bool] | None = None,
+    keep: Keeps | None = None,
     on_excess: OnExcess = "refuse",
     read: Callable[..., Any] = read_log,
 ) -> Any:
@@ -55,7 +56,7 @@ def request_under(
     policy: Policy,
     *,
     columns: Mapping[str, str] | None = None,
-    keep: Callable[[str], bool] | None = None,
+    keep: Keeps | None = None,
     on_excess: OnExcess = "refuse",
 ) -> ReadRequest:
     """What ``policy`` says of reading; other arguments as of ``read_under``."""
@@ -159,7 +160,7 @@ class AttributesLeft:
     without the prefix. ``starts``: the attribute that is read as service times.
     """
 
-    def __init__(self, needs: Callable[[str], bool], starts: str | None = None) -> None:
+    def __init__(self, needs: Keeps, starts: str | None = None) -> None:
         self._needs, self._starts = needs, starts
         self._read = set[str]()
         self._left = set[str]()
@@ -209,7 +210,7 @@ def choice_for(
     log: object,
     plan: Plan,
     columns: dict[str, str] | None,
-    keep: Callable[[str], bool],
+    keep: Keeps,
     reporter: Reporter,
 ) -> Choice:
     """The engine, and what it opens of a log in memory, at a path or in a table; LogError for what
@@ -320,6 +321,10 @@ class RegisteredEngine(Protocol):
         ``engine``: its name, None, or an engine that it made before. ``request``: what ``policy``
         and the caller ask of reading.
         """
+        ...
+
+    def in_files(self, table: str) -> Workspace:
+        """A folder with the rows of a table, in any order, in files of Parquet."""
         ...
 
 

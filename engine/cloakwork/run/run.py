@@ -41,7 +41,7 @@ from cloakwork.mechanisms.bound import BoundContributions, BoundParams
 from cloakwork.mechanisms.profile import Profile, ProfileFigures, ProfileParams, measure_profile
 from cloakwork.mechanisms.registry import Package
 from cloakwork.mechanisms.registry import catalogue as all_mechanisms
-from cloakwork.mechanisms.steps import Decision
+from cloakwork.mechanisms.steps import Decision, Figures
 from cloakwork.noise import Noise, secret
 from cloakwork.plan.budget import (
     facts_in_window,
@@ -98,7 +98,7 @@ class StepRecord:
 
     mechanism: str
     seconds: float
-    figures: Mapping[str, JsonValue]
+    figures: Figures
     recorded: PrivacyEvent | None = None
     answers: tuple[Answer, ...] = field(default=(), repr=False)
 
@@ -112,11 +112,11 @@ class Internal:
     (``cloakwork.evaluation.utility.Utility`` as data); empty where no step rewrites it.
     """
 
-    source: Mapping[str, JsonValue]
+    source: Figures
     steps: tuple[StepRecord, ...]
     stages: Mapping[str, float]
     notes: tuple[str, ...] = ()
-    utility: Mapping[str, JsonValue] = field(default_factory=dict)
+    utility: Figures = field(default_factory=dict)
 
 
 @frozen
@@ -212,7 +212,7 @@ class Observer:
         """What the internal report should say of the source, prepared for the plan."""
         return ()
 
-    def finished(self, source: LogHandle, released: LogHandle) -> Mapping[str, JsonValue]:
+    def finished(self, source: LogHandle, released: LogHandle) -> Figures:
         """Figures of the release against its source, both under the standard names."""
         return {}
 
@@ -245,7 +245,7 @@ class EntryDetails:
     """
 
     folder: Path | None = None
-    details: Mapping[str, JsonValue] = field(default_factory=dict)
+    details: Figures = field(default_factory=dict)
     notes: Iterable[str] = ()
     require: Require | None = None
 
@@ -330,7 +330,7 @@ class Run:
         prepared: LogHandle,
         reservation: Reservation | None,
         entry: EntryDetails,
-        source: Mapping[str, JsonValue],
+        source: Figures,
     ) -> Release:
         """The release, once it is paid for."""
         plan = self.plan

@@ -5,7 +5,7 @@ it raises is told as its package's, where that is not Cloakwork.
 """
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import field, replace
 from datetime import timedelta
 from typing import Any, Final, TypeVar
@@ -28,7 +28,15 @@ from cloakwork.kernel import Answer, Books, Cases, Kernel, Measured, MeasuredBat
 from cloakwork.kernel.books import composed
 from cloakwork.kernel.local import Randomising
 from cloakwork.kernel.perturb import OneTime, Perturbing
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, Aggregate, EventLog, LogHandle
+from cloakwork.log.eventlog import (
+    ACTIVITY,
+    CASE_ID,
+    TIMESTAMP,
+    Aggregate,
+    Change,
+    EventLog,
+    LogHandle,
+)
 from cloakwork.log.variants import CasesOfVariants
 from cloakwork.mechanisms.aggregates import CaseRows, VariantCounts
 from cloakwork.mechanisms.base import Mechanism
@@ -41,6 +49,7 @@ from cloakwork.mechanisms.steps import (
     EnrichCases,
     Enrichment,
     EnrichStep,
+    Figures,
     GenerateCases,
     MapCases,
     MapCasesBySummary,
@@ -69,7 +78,7 @@ class Outcome:
     """
 
     rewrite: Rewrite
-    internal: Mapping[str, JsonValue] = field(default_factory=dict)
+    internal: Figures = field(default_factory=dict)
     recorded: PrivacyEvent | None = None
     asked: Kernel | None = None
 
@@ -441,9 +450,7 @@ class GrantedStep:
                 )
         raise self.source.fault(f"rewrite returned {type(action).__name__}, no rewrite")
 
-    def _held_mapping(
-        self, apply: Callable[[EventLog], EventLog]
-    ) -> Callable[[EventLog], EventLog]:
+    def _held_mapping(self, apply: Change) -> Change:
         lineage = self.kind.lineage
         apply = self.source.held(apply, EventLog, "rewrite")
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, ClassVar, Final, Literal
 
-from pydantic import BaseModel, Field, JsonValue
+from pydantic import BaseModel, Field
 
 from cloakwork.base.costs import Composed, Cost, PrivacyEvent
 from cloakwork.base.errors import MechanismError
@@ -179,7 +179,7 @@ class VariantTransformer(TrainsNetwork, VariantRelease[TransformerParams]):
         self,
         goal: DifferentialPrivacy,
         facts: Facts,
-        options: Mapping[str, JsonValue],
+        options: Options,
     ) -> Offer[TransformerParams] | Refusal:
         """The tables at their part of the budget, and the least noise on the gradient steps that
         the accountant allows beside them.

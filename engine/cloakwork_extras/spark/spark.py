@@ -2,7 +2,7 @@
 
 import os
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -20,7 +20,7 @@ from cloakwork.engines.base import EVENTS_OF_A_BATCH, EVENTS_OF_A_PART, Opened
 from cloakwork.engines.batch_files import BatchFile, write_batch
 from cloakwork.engines.batched import BatchedEngine, BatchedLog, LocalEngine
 from cloakwork.engines.workspace import WORK_FOLDER, Workspace
-from cloakwork.log.eventlog import Aggregate, EventLog, notes_on_cases, row_place
+from cloakwork.log.eventlog import Aggregate, Change, EventLog, notes_on_cases, row_place
 from cloakwork.log.formats.column_names import ColumnNames
 from cloakwork.log.formats.row_source import ReadRequest, collected
 from cloakwork.log.formats.tables import FileTable, TableSource
@@ -83,7 +83,7 @@ class SparkEngine(BatchedEngine):
     def open(
         self,
         source: object,
-        prepare: Callable[[EventLog], EventLog],
+        prepare: Change,
         unit: str | None,
         seen: Aggregate,
     ) -> Opened:
@@ -147,7 +147,7 @@ class BatchMaking:
     names: ColumnNames
     request: ReadRequest
     as_text: frozenset[str]
-    prepare: Callable[[EventLog], EventLog]
+    prepare: Change
     seen: Aggregate
 
     def made(self, frame: pl.DataFrame, path: Path) -> MadeBatch:

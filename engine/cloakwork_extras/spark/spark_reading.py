@@ -1,16 +1,15 @@
 """What Spark is to read, as a policy says."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from cloakwork.base.errors import CloakworkError, LogError
+from cloakwork.engines.workspace import Workspace
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats.options import ROW_NUMBER, InputOptions
 from cloakwork.log.formats.reading import asked_of
 from cloakwork.log.formats.row_source import ReadRequest
-from cloakwork.log.limits import OnExcess
 from cloakwork.policy.model import Policy
 from cloakwork.run.reading import request_under
 from cloakwork_extras.spark.spark import SparkEngine, spark_engine
@@ -20,6 +19,7 @@ from cloakwork_extras.spark.spark_rows import (
     label_of,
     require_no_other_file,
 )
+from cloakwork_extras.spark.spark_tasks import in_one_line
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -57,34 +57,27 @@ class OnSpark:
         source = _source(policy, log, request)  # before Spark starts
         return _started(engine), source
 
+    def in_files(self, table: str) -> Workspace:
+        """As of ``RegisteredEngine``."""
+        engine = spark_engine()
+        # Else Spark writes times by which nobody can tell that they are in UTC.
+        engine.session.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+        with in_one_line(f"reading {table}"):
+            rows = engine.session.table(table.removeprefix(TABLE_PREFIX))
+            rows.write.mode("append").parquet(str(engine.workspace.path))
+        return engine.workspace
+
 
 def _started(engine: object) -> SparkEngine:
     return engine if isinstance(engine, SparkEngine) else spark_engine()
 
 
 def _source(policy: Policy, location: "str | Path | DataFrame", asked: ReadRequest) -> SparkSource:
-    return spark_source(
-        policy,
-        location,
-        columns=asked.columns,
-        keep=asked.keep,
-        on_excess=asked.on_excess,
-    )
-
-
-def spark_source(
-    policy: Policy,
-    location: "str | Path | DataFrame",
-    *,
-    columns: Mapping[str, str] | None = None,
-    keep: Callable[[str], bool] | None = None,
-    on_excess: OnExcess = "refuse",
-) -> SparkSource:
     """The log at ``location``, a path, ``spark:TABLE`` or a DataFrame, to be read as ``spec.input``
-    and the roles of ``policy`` say; other arguments and errors as of ``read_under``. ``columns``
-    may name the column that numbers the rows: ``row``.
+    and the roles of ``policy`` say, and as ``asked``; errors as of ``read_under``. Its columns may
+    name the one that numbers the rows: ``row``.
     """
-    given = dict(columns or {})
+    given = dict(asked.columns or {})
     label = label_of(location)
     if isinstance(location, str | Path) and not label.startswith(TABLE_PREFIX):
         require_no_other_file(label)  # before Spark starts
@@ -94,8 +87,8 @@ def spark_source(
     options = options.model_copy(update={"columns": others})
     if options.format is None:
         options = options.model_copy(update={"format": "parquet"})
-    asked = request_under(policy, columns=given, keep=keep, on_excess=on_excess)
-    form, request = asked_of(Path(label), Path(label), replace(asked, options=options))
+    under = request_under(policy, columns=given, keep=asked.keep, on_excess=asked.on_excess)
+    form, request = asked_of(Path(label), Path(label), replace(under, options=options))
     if form != "parquet":
         raise LogError(
             label,

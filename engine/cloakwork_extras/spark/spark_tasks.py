@@ -212,10 +212,11 @@ def outcome(place: int, task: Callable[[], object], folder: Path) -> "pa.RecordB
     import pyarrow as pa
 
     # Of each attempt of a task its own.
-    result: Path | RaisedByTask = folder / f"{os.urandom(12).hex()}.result"
+    path = folder / f"{os.urandom(12).hex()}.result"
+    result: object = path
     try:
         content = cloudpickle.dumps(task())
-        with writing_to(result), private_file(result) as file:
+        with writing_to(path), private_file(path) as file:
             file.write(content)
     except CloakworkError as error:
         result = RaisedByTask(error)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Annotated, ClassVar, Final, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from cloakwork.base.arrays import Bools
 from cloakwork.base.costs import Composed, Cost, EpsilonDelta, NonPrivate, PrivacyEvent
@@ -15,7 +15,7 @@ from cloakwork.base.facts import Facts
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import ONE, Kernel
-from cloakwork.mechanisms.base import Offer, Refusal, Theorem
+from cloakwork.mechanisms.base import Offer, Options, Refusal, Theorem
 from cloakwork.mechanisms.steps import Measurement
 from cloakwork.mechanisms.variants.accuracy import Simulated
 from cloakwork.mechanisms.variants.family import VariantRelease
@@ -182,7 +182,7 @@ class PrefixTree(VariantRelease[TreeParams]):
         self,
         goal: DifferentialPrivacy,
         facts: Facts,
-        options: Mapping[str, JsonValue],
+        options: Options,
     ) -> Offer[TreeParams] | Refusal:
         """The least noise for the declared length, and thresholds that let little but real prefixes
         pass.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, ClassVar, Final
 
 import numpy as np
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from cloakwork.base.arrays import Bools, Ints
 from cloakwork.base.costs import NonPrivate, PrivacyEvent
@@ -21,7 +21,7 @@ from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Kernel, Measured, Randomness
-from cloakwork.mechanisms.base import Offer, Proof, Refusal, Theorem
+from cloakwork.mechanisms.base import Offer, Options, Proof, Refusal, Theorem
 from cloakwork.mechanisms.steps import Measurement
 from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork_extras.trees.prefix_tree import DEFAULT_LENGTH, LENGTH_OPTION
@@ -266,7 +266,7 @@ class PublishedPrefixTree(VariantRelease[PublishedTreeParams]):
         self,
         goal: DifferentialPrivacy,
         facts: Facts,
-        options: Mapping[str, JsonValue],
+        options: Options,
     ) -> Offer[PublishedTreeParams] | Refusal:
         """The paper's form at the goal's epsilon, which is spent on every level."""
         chosen = PublishedTreeOptions.model_validate(options)
@@ -329,7 +329,7 @@ class PublishedSacofa(VariantRelease[PublishedSacofaParams]):
         self,
         goal: DifferentialPrivacy,
         facts: Facts,
-        options: Mapping[str, JsonValue],
+        options: Options,
     ) -> Offer[PublishedSacofaParams] | Refusal:
         """The paper's form at the goal's epsilon, which is spent on every level."""
         chosen = PublishedSacofaOptions.model_validate(options)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
 import numpy as np
-from pydantic import Field, JsonValue, field_validator
+from pydantic import Field, field_validator
 
 from cloakwork.base.arrays import Bools, Ints
 from cloakwork.base.costs import Composed, PrivacyEvent
@@ -18,7 +18,7 @@ from cloakwork.base.frozen import frozen
 from cloakwork.base.quantities import Number
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import AnswerNoise, Cases, Clip, Entries, Kernel, NoisySums, Randomness
-from cloakwork.mechanisms.base import Offer, Refusal, Theorem
+from cloakwork.mechanisms.base import Offer, Options, Refusal, Theorem
 from cloakwork.mechanisms.steps import Measurement
 from cloakwork.mechanisms.variants.accuracy import Simulated
 from cloakwork.mechanisms.variants.family import VariantRelease
@@ -459,7 +459,7 @@ class Sacofa(VariantRelease[SacofaParams]):
         self,
         goal: DifferentialPrivacy,
         facts: Facts,
-        options: Mapping[str, JsonValue],
+        options: Options,
     ) -> Offer[SacofaParams] | Refusal:
         """The least noise for the declared length and the rules that are to be measured, if any."""
         chosen = SacofaOptions.model_validate(options)

@@ -20,7 +20,7 @@ from cloakwork.log.formats.csv import write_csv
 from cloakwork.log.formats.intervals import with_service_times, with_starts
 from cloakwork.log.formats.options import ROW_NUMBER, InputFormat, InputOptions
 from cloakwork.log.formats.parquet import write_parquet
-from cloakwork.log.formats.row_source import Reader, ReadRequest, RowSource, collected
+from cloakwork.log.formats.row_source import Keeps, Reader, ReadRequest, RowSource, collected
 from cloakwork.log.formats.source import Format, files_of, format_of
 from cloakwork.log.formats.xes_write import Attribute, Extension, write_xes
 from cloakwork.log.limits import Limits, OnExcess
@@ -41,7 +41,7 @@ class Asked(TypedDict, total=False):
 
     options: Any  # InputOptions, or a mapping of these
     columns: Mapping[str, str] | None
-    keep: Callable[[str], bool] | None
+    keep: Keeps | None
     text: Collection[str]
     varying: Collection[str]
     case_id: str

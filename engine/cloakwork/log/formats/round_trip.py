@@ -24,7 +24,7 @@ from cloakwork.base.frozen import frozen
 from cloakwork.base.naming import nulls, values_of
 from cloakwork.base.progress import counted
 from cloakwork.base.text import shown
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, Change, EventLog
 from cloakwork.log.formats.csv import field_texts
 from cloakwork.log.formats.intervals import with_service_times, with_starts
 from cloakwork.log.formats.kinds import (
@@ -207,7 +207,7 @@ class FileParts:
     files: tuple[Path, ...]
     read: Callable[[Path], EventLog]
     kinds: ColumnKinds = field(default_factory=dict)
-    changes: tuple[Callable[[EventLog], EventLog], ...] = ()
+    changes: tuple[Change, ...] = ()
 
     @property
     def case_count(self) -> int:
@@ -234,7 +234,7 @@ class FileParts:
         found = (task(number, self._batch(file)) for number, file in enumerate(self.files))
         yield from counted(found, len(self.files), "reading part")
 
-    def with_columns_of(self, change: Callable[[EventLog], EventLog]) -> "FileParts":
+    def with_columns_of(self, change: Change) -> "FileParts":
         """The same files; ``change`` of each log that is read of them."""
         return replace(self, changes=(*self.changes, change))
 

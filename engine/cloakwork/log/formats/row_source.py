@@ -56,6 +56,10 @@ _HASHES: Final = 1 << 64
 Columns = dict[str, pl.Series]
 
 
+Keeps = Callable[[str], bool]
+"""Whether an attribute of this name is read."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRequest:
     """Which attributes of a log are read, and how.
@@ -82,7 +86,7 @@ class ReadRequest:
 
     options: InputOptions | None = None
     columns: Mapping[str, str] | None = None
-    keep: Callable[[str], bool] | None = None
+    keep: Keeps | None = None
     text: Collection[str] = frozenset()
     varying: Collection[str] = frozenset()
     case_id: str = CASE_ID

@@ -1,6 +1,6 @@
 """What both XES readers find, run by run, becomes rows of whole traces here, so that they agree."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from math import inf
@@ -21,6 +21,7 @@ from cloakwork.log.formats.row_source import (
     ROW,
     SPARSE,
     TEXT,
+    Keeps,
     RawChunk,
     ReadRequest,
 )
@@ -222,7 +223,7 @@ class Collector:
         self.limits = request.bounds
         self.on_excess = request.on_excess
         self.traces = self.events = 0
-        self._keeps: Callable[[str], bool] = request.keeps
+        self._keeps: Keeps = request.keeps
         self._kinds = kinds
         self._evidence = evidence
         self._file = file

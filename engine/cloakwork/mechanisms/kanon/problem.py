@@ -6,19 +6,19 @@ and ``smallest_class`` tells whether it is an answer at all. The algorithms diff
 search, and in nothing else.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import field
 from typing import Literal
 
 import numpy as np
 import polars as pl
-from pydantic import JsonValue
 
 from cloakwork.base.arrays import Ints
 from cloakwork.base.frozen import frozen
 from cloakwork.log.variants import EditDistances, Metric, encode_sequences
 from cloakwork.mechanisms.aggregates import CASES, UNIT, VARIANT
 from cloakwork.mechanisms.kanon.rewriting import ASSIGNMENT_SCHEMA, SOURCE, TARGET
+from cloakwork.mechanisms.steps import Figures
 
 Scope = Literal["variants", "prefixes"]
 
@@ -99,7 +99,7 @@ class Solution:
     assignment: Assignment
     bound: int | None
     stop_reason: str
-    figures: Mapping[str, JsonValue] = field(default_factory=dict)
+    figures: Figures = field(default_factory=dict)
 
 
 def edit_cost(problem: KAnonymityProblem, assignment: Assignment) -> int:
