@@ -21,7 +21,7 @@ def by_case(log: EventLog) -> EventLog:
     return log.keep_cases(order)
 
 
-@pytest.mark.parametrize("output", ["parquet", "xes.gz", "csv.gz"])
+@pytest.mark.parametrize("output", ["parquet", "xes.gz", "csv.gz", "xes", "csv"])
 def test_a_log_is_the_same_in_another_format(cloakwork, tmp_path: Path, output: str) -> None:
     out = tmp_path / f"log.{output}"
     said = cloakwork("convert", LOG, out, "--json")
@@ -44,13 +44,13 @@ def test_a_large_log_becomes_a_folder_of_whole_cases(
     assert_same_log(by_case(read_log(LOG)), by_case(read_log(out)))
 
 
-@pytest.mark.parametrize("name", ["log.csv", "log.xes", "log.gz", "log.txt"])
+@pytest.mark.parametrize("name", ["log.xlsx", "logcsv.gz", "log.gz", "log.txt"])
 def test_no_file_is_named_for_a_format_that_it_is_not_in(cloakwork, tmp_path: Path, name) -> None:
     """Unless --format says so; a name without an ending is Parquet."""
     said = cloakwork("convert", LOG, tmp_path / name)
     assert (said.code, said.out) == (2, "")
     first, *rest = said.err.splitlines()
-    assert "none of .csv.gz, .xes.gz, .json and .parquet" in first and len(rest) == 1
+    assert "none of .csv, .xes (or .gz of these), .json and .parquet" in first and len(rest) == 1
     assert not list(tmp_path.iterdir())
 
 

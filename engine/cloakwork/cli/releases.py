@@ -243,7 +243,7 @@ def report(
 @click.option(
     "--format",
     "output",
-    type=click.Choice(["parquet", "xes.gz", "csv.gz", "ocel-json"]),
+    type=click.Choice(["parquet", "xes.gz", "xes", "csv.gz", "csv", "ocel-json"]),
     help="What to write; by default what OUT ends in, and parquet for a name without an ending.",
 )
 @column_option
@@ -267,15 +267,16 @@ def convert(
     from cloakwork.authoring.suggestion import as_said, told_by_options
     from cloakwork.log.formats.options import InputOptions
     from cloakwork.publishing.publish import convert as convert_log
+    from cloakwork.publishing.statement import FAMILY
 
     require_there(log)
     if output is None:
-        output = next((end for end in ("xes.gz", "csv.gz") if out.name.endswith(end)), "parquet")
+        output = next((end for end in FAMILY if out.name.endswith(f".{end}")), "parquet")
         if out.suffix in (".json", ".jsonocel"):
             output = "ocel-json"
         if output == "parquet" and out.suffix not in ("", ".parquet"):
             raise click.BadParameter(
-                f"'{out}' ends in none of .csv.gz, .xes.gz, .json and .parquet; name "
+                f"'{out}' ends in none of .csv, .xes (or .gz of these), .json and .parquet; name "
                 "it so, or say --format",
                 param_hint="OUT",
             )
