@@ -101,22 +101,24 @@ def refuse_unpacked(
     packed: int,
     limits: Limits,
     said: str,
+    *,
+    times: int = 1,
 ) -> None:
     """Raise ``LogError`` where a file of ``packed`` bytes holds more than it may; ``said``: what it
-    does, as in "the gzip file unpacks to".
+    does, as in "the gzip file unpacks to". The ratio counts from ``times`` ``RATIO_FROM`` on.
     """
     if unpacked > limits.unpacked_size:
         raise LogError(
             path,
             f"the file holds more than {size_text(limits.unpacked_size)}, the limit",
-            hint=raising("unpacked-size", 2 * limits.unpacked_size),
+            hint=raising("unpacked-size", max(2 * limits.unpacked_size, unpacked)),
         )
     # Once much came out, the ratio counts, too: a small file must not fill the disk or memory.
-    if unpacked > max(RATIO_FROM, limits.unpack_ratio * packed):
+    if unpacked > max(times * RATIO_FROM, limits.unpack_ratio * packed):
         raise LogError(
             path,
             f"{said} more than {limits.unpack_ratio} times its size, the limit",
-            hint=raising("unpack-ratio", 1100),
+            hint=raising("unpack-ratio", max(1100, unpacked // packed + 1)),
         )
 
 

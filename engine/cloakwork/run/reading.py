@@ -18,11 +18,12 @@ from cloakwork.engines.memory import MemoryEngine
 from cloakwork.engines.workspace import Workspace
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog, LogHandle
 from cloakwork.log.formats.column_names import column_names
-from cloakwork.log.formats.csv import blocks_of
+from cloakwork.log.formats.csv import csv_tables
+from cloakwork.log.formats.csv_records import CsvBlocks
 from cloakwork.log.formats.options import LONGEST_NAME, InputOptions
 from cloakwork.log.formats.reading import asked_of, given_log, log_of_table, open_rows, read_log
 from cloakwork.log.formats.row_source import WHOLE, Keeps, ReadRequest, RowSource
-from cloakwork.log.formats.source import files_of, is_pattern
+from cloakwork.log.formats.source import LogStream, files_of, is_pattern
 from cloakwork.log.limits import OnExcess
 from cloakwork.log.pandas_tables import table_of
 from cloakwork.plan.model import Plan
@@ -287,7 +288,9 @@ def _form_of(plan: Plan, path: Path, columns: Mapping[str, str] | None) -> LogFo
         return LogForm()
     options = None
     if form == "csv":
-        delimiter, header, _ = next(blocks_of(file, request.written, request.bounds))
+        with LogStream(file, request.bounds) as stream:
+            blocks = CsvBlocks(stream, request.written)
+            header, _ = csv_tables(blocks)
         kept = column_names(file, header, request).kept
         names = {full: name for name, full in kept.items()}
         # The plan is public: of the columns it names those that are released.
@@ -301,7 +304,7 @@ def _form_of(plan: Plan, path: Path, columns: Mapping[str, str] | None) -> LogFo
             own[TIMESTAMP] = names[request.timestamp]
         # A name that no policy could hold gives way to that of the attribute.
         own = {full: name for full, name in own.items() if full != name == name[:LONGEST_NAME]}
-        options = InputOptions(columns=own, delimiter=delimiter)
+        options = InputOptions(columns=own, delimiter=blocks.separator)
     packed = ".gz" if form != "parquet" and file.suffix == ".gz" else ""
     return LogForm.model_validate({"format": form + packed, "options": options})
 

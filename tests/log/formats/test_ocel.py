@@ -1,11 +1,13 @@
 """Object-centric logs, flattened by one object type; hostile databases."""
 
 import json
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from cloakwork.errors import LogError
@@ -20,7 +22,7 @@ from log.formats.object_logs import (
     write_sqlite,
 )
 
-NAMES = ("one.xmlocel", "one.csv", "one.jsonocel", "two.xml")
+NAMES = ("one.xmlocel", "one.csv", "one.jsonocel", "two.xml", "two.ocel.csv")
 """What pm4py writes: OCEL 1.0, and 2.0."""
 
 
@@ -64,7 +66,7 @@ def test_what_pm4py_writes_is_read_as_from_json(
     assert rows["cost"].cast(float).equals(expected_rows["cost"])
     has_values = name != "one.csv" and object_type == "order"
     assert ("case:state" in log.cases.columns) == has_values
-    if name == "two.xml":
+    if name.startswith("two"):
         assert rows.equals(expected_rows)
 
 
@@ -81,10 +83,193 @@ def test_whoever_says_that_it_is_a_table_gets_a_table(by_pm4py: Path) -> None:
     assert sorted(map(len, log.cases["case:concept:name"])) == [6, 6, len("['o2', 'o1']")]
 
 
-def test_the_second_version_in_csv_is_asked_about(by_pm4py: Path) -> None:
+ODD = 'o1/a#b{c}\\d, "q"'
+TYPE = 'it, "em"/#{x}'
+
+
+def odd_log() -> dict[str, Any]:
+    """Names and values that a cell has to escape, values of every kind and missing ones, as OCEL
+    2.0 in JSON.
+    """
+    first = "1970-01-01T00:00:00Z"
+    given = [
+        (ODD, "state", first, "open"),
+        (ODD, "state", "2024-03-02T00:00:00Z", 's{e}n/t#"x"\\ '),
+        (ODD, "price", first, 3.5),
+        (ODD, "zip", first, "12345"),
+        (ODD, "due", first, "2024-05-01T10:00:00Z"),
+        (ODD, "paid", first, True),
+        ("o2", "state", "2024-03-05T00:00:00Z", "late"),
+        ("o2", "zip", first, "54321"),
+        ("o2", "paid", first, False),
+        ("i1", "weight", first, 1),
+    ]
+    between = [(ODD, "i1", "has"), (ODD, "i2", "a/b"), ("o2", "o2", "self")]
+    types = {ODD: "order", "o2": "order", "i1": TYPE, "i2": TYPE, "o3": "order", "x": "idle"}
+    kinds = {"state": "string", "price": "float", "zip": "string", "due": "time"}
+    kinds |= {"paid": "boolean", "weight": "integer"}
+    objects = [
+        {
+            "id": id_,
+            "type": type_,
+            "attributes": [
+                {"name": name, "time": time, "value": value}
+                for owner, name, time, value in given
+                if owner == id_
+            ],
+            "relationships": [
+                {"objectId": target, "qualifier": how}
+                for source, target, how in between
+                if source == id_
+            ],
+        }
+        for id_, type_ in types.items()
+    ]
+    rows: list[tuple[str, dict[str, Any], list[tuple[str, str]]]] = [
+        ("place", {"cost": 12.5, 'who, "x"': 'Ann, "A"\nB', "late": True, "count": 7}, []),
+        ("place", {"cost": 7.0, "late": False, "when": "2024-03-01T10:00:00Z"}, [("o2", "pays")]),
+        ("ship", {}, [("o2", "x"), (ODD, "y"), ("i1", "z")]),
+        ("audit", {'who, "x"': "7"}, [("i1", "")]),
+        ("o2o?", {}, [(ODD, "")]),
+    ]
+    rows[0][2].extend([(ODD, "pays"), (ODD, "again/#{"), ("i1", "of"), ("i2", "")])
+    events = [
+        {
+            "id": f"e{place}",
+            "type": type_,
+            "time": f"2024-03-0{place + 1}T10:00:00Z",
+            "attributes": [{"name": name, "value": value} for name, value in values.items()],
+            "relationships": [{"objectId": id_, "qualifier": how} for id_, how in related],
+        }
+        for place, (type_, values, related) in enumerate(rows)
+    ]
+    of_events = {"cost": "float", 'who, "x"': "string", "late": "boolean", "count": "integer"}
+    of_events |= {"when": "time"}
+    return {
+        "objects": objects,
+        "events": events,
+        "objectTypes": [{"name": each, "attributes": listed(kinds)} for each in {*types.values()}],
+        "eventTypes": [{"name": each["type"], "attributes": listed(of_events)} for each in events],
+    }
+
+
+def listed(kinds: dict[str, str]) -> list[dict[str, str]]:
+    """Attributes as a type declares them."""
+    return [{"name": name, "type": kind} for name, kind in kinds.items()]
+
+
+@pytest.mark.parametrize("object_type", ["order", TYPE])
+def test_compact_csv_is_read_as_the_same_log_in_json(object_type: str, tmp_path: Path) -> None:
+    """Both of pm4py, which says in JSON that truth values beside missing ones are texts."""
+    pm4py = pytest.importorskip("pm4py")
+    (tmp_path / "ours.json").write_text(json.dumps(odd_log()))
+    log = pm4py.read_ocel2_json(str(tmp_path / "ours.json"))
+    pm4py.write_ocel2_json(log, str(tmp_path / "log.json"))
+    pm4py.write_ocel2_csv(log, str(tmp_path / "log.ocel.csv"))
+    found, expected = (
+        flattened(tmp_path / name, object_type) for name in ("log.ocel.csv", "log.json")
+    )
+    for part in ("cases", "events"):
+        theirs = getattr(expected, part)
+        ours = getattr(found, part).select(theirs.columns)
+        as_texts = pl.col(pl.Boolean).cast(pl.String)
+        assert ours.with_columns(as_texts).equals(theirs), part
+    assert found.notes == expected.notes and len(found.notes) > 4
+    if object_type == "order":
+        assert found.cases["case:paid"].to_list() == [True, False]
+        assert found.cases["case:zip"].to_list() == ["12345", "54321"]
+        assert found.cases["case:due"][0].year == 2024
+
+
+def test_compact_csv_is_known_by_its_first_line(by_pm4py: Path, tmp_path: Path) -> None:
+    """Whatever separates its fields; a table without types of objects is one."""
     (answer,) = examine_input(by_pm4py / "two.ocel.csv").unanswered
-    assert answer.candidates == ("ot:item", "ot:order")
-    assert "which objects are cases is open" in answer.question
+    assert (answer.name, answer.candidates) == ("object_type", ("item", "order"))
+    path = tmp_path / "log.csv"
+    for text in (COMPACT, "\ufeff" + COMPACT.replace(",", ";"), COMPACT.replace("id,", '"id",')):
+        path.write_text(text, "utf-8")
+        assert flattened(path).event_count == 3
+    path.write_text(COMPACT.replace("ot:", "of:"))
+    assert "object_type under spec.input is not for that" in refused(path, object_type="order")
+
+
+COMPACT = """id,activity,timestamp,ot:order,ot:item,n
+e1,a,2024-01-01T00:00:00Z,o1#x/o2,i1,5
+e2,b,2024-01-02T00:00:00Z,"o1{""p"":2}",,
+
+e3,c,2024-01-03T00:00:00Z,,,
+o1,o2o,,o2#near,i1,
+,,,"o1{""p"":1}",,
+,,2024-01-03T00:00:00Z,"o2{""p"":null}/o3{""p"":3}",,
+"""
+
+
+def test_rows_of_compact_csv(tmp_path: Path) -> None:
+    """By hand: an event may say a value, too; objects that no event names are counted."""
+    path = tmp_path / "log.csv"
+    path.write_text(COMPACT)
+    log = flattened(path)
+    assert log.cases["case:concept:name"].to_list() == ["o1", "o2"]
+    assert log.events["concept:name"].to_list() == ["a", "b", "a"]
+    assert log.events["object:p"].to_list() == [1, 2, None]
+    assert log.events["n"].to_list() == [5, None, 5]
+    assert log.notes[1:] == (
+        "events of several objects of type 'order', copied into the case of each: 1",
+        "cases that one event is in, at most: 2",
+        "events of no object of type 'order', left out: 1",
+        "objects of type 'order' without events, left out: 1",
+        "objects of other types, left out: 1",
+        "relations between objects, left out: 2",
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ('{""p"":2}', '{""p"":2', ":3: '.*' is no list of objects"),
+        ('{""p"":2}', '{""p"":[2]}', ":3: the value of 'p' is no single value"),
+        ('{""p"":2}', '{""p"":NaN}', ":3: '.*' is no list of objects"),
+        ('{""p"":2}', '{""p"":""\\ud800""}', ":3: '.*' is no list of objects"),
+        ('{""p"":2}', "{" + 50_000 * '""p"":{', ":3: '.*' is no list of objects"),
+        ('{""p"":2}', '{""p"":2}x', ":3: '.*' is no list of objects"),
+        ("o1#x/o2", "o1#x/", ":2: '.*' is no list of objects"),
+        ("o1#x/o2", "o1\\x", ":2: '.*' is no list of objects"),
+        ("2024-01-02T00:00:00Z", "noon", ":3: the value 'noon' of 'time:timestamp' is no time"),
+        ("e3,", "e1,", ":5: two events have the id 'e1'"),
+        ("e3,", ",", ":5: an entry of kind event has no id"),
+        (",b,", ",,", ":3: an entry of kind event has no type"),
+        ("2024-01-02T00:00:00Z", "", ":3: an entry of kind event has no time"),
+        ("o1#x/o2,i1", "o1#x/o2,o1", ": two objects have the id 'o1'"),
+        ("ot:item", "ot:order", ":1: two columns are called 'ot:order'"),
+        ("i1,5", "i1,5,6", ":2: the row has 7 fields, the header 6"),
+        ("ot:item,n", "ot:item,case:x", ": an event attribute is called 'case:x'"),
+        ('1}",,', '1}",,5', ":7: an entry of kind event has no id"),
+    ],
+)
+def test_faults_of_compact_csv(before: str, after: str, said: str, tmp_path: Path) -> None:
+    """Each in one line that names the file's."""
+    path = tmp_path / "log.csv"
+    assert before in COMPACT
+    path.write_text(COMPACT.replace(before, after, 1))
+    found = refused(path, object_type="order")
+    assert re.match(said, found) and "\n" not in found
+
+
+def test_limits_hold_in_compact_csv(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(COMPACT)
+    options = InputOptions(object_type="order")
+    for limits, said in (
+        (Limits(attributes=5), ":1: the file has 6 columns"),
+        (Limits(attributes=6), "more than 6 attributes"),
+        (Limits(value_size=1), "is larger than"),
+        (Limits(unpacked_size=100), "more than 100 bytes"),
+    ):
+        if limits.attributes == 6:
+            keys = ",".join(f'""{letter}"":1' for letter in "abcdef")
+            path.write_text(COMPACT.replace('""p"":2', keys))
+        with pytest.raises(LogError, match=said):
+            read_log(path, options=options, limits=limits)
 
 
 XML = """<log><object-types><object-type name="order"/></object-types><objects>

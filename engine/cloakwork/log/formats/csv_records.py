@@ -102,6 +102,10 @@ class Records:
         """The line, from 1, on which ``record`` starts."""
         return self.lines_before + line_at(self.data, int(self.starts[record]))
 
+    def line_of_row(self, row: int) -> int:
+        """The line, from 1, on which a row (from 0) starts."""
+        return self.line(int(self.rows[row]))
+
 
 def line_at(data: bytes, place: int) -> int:
     """The line, from 1, of the byte at ``place``."""
@@ -206,7 +210,7 @@ class CsvBlocks:
     """The records of one CSV file, block by block; the first record of each block is the header.
 
     ``separator``: what stands between fields, known from the first block on; one of ``separators``
-    where the options do not say. ``usual_separator``: what it would be if nobody said anything.
+    where the options do not say.
     """
 
     def __init__(
@@ -217,9 +221,8 @@ class CsvBlocks:
         block: int | None = None,
     ) -> None:
         self.separator = options.delimiter or ""
-        self.usual_separator = ""
         self._block = block or BLOCK
-        self._stream = stream
+        self.stream = stream
         self._path = stream.path
         self._separators = separators
         self._encoding = options.encoding
@@ -229,7 +232,7 @@ class CsvBlocks:
 
     def __iter__(self) -> Iterator[Records]:
         """Raises ``LogError`` with its line for bytes that are no such file."""
-        stream = self._stream
+        stream = self.stream
         # A longer stretch without a whole record has an open quote, and would fill the memory.
         most = _LONGEST_RECORD * stream.limits.value_size + self._block
         decoder = Decoder(self._path, self._encoding)
@@ -258,7 +261,6 @@ class CsvBlocks:
         None for none.
         """
         if not self._header:
-            self.usual_separator = _most_frequent(SEPARATORS, data)
             self.separator = self.separator or _most_frequent(self._separators, data)
         # A stretch may end inside a record; only the last one ends where the file does.
         end = len(data) if is_last else _likely_end(data)
@@ -288,20 +290,14 @@ def _likely_end(data: bytes) -> int:
     """Where the last record of a stretch seems to end: behind a line end with an even number of
     quotes before it; else behind the last one. 0 for none.
     """
-    # A row that starts with a byte-order mark must not be the first of a block.
-    last = data.rfind(b"\n", 0, max(0, len(data) - len(BOM)))
-    while last >= 0 and data.startswith(BOM, last + 1):
-        last = data.rfind(b"\n", 0, last)
-    end = last + 1
+    end = data.rfind(b"\n") + 1
     if not end or data.find(b'"', 0, end) < 0:
         return end
     raw = np.frombuffer(data, np.uint8)[:end]
     line_ends = np.flatnonzero(raw == _LF)
     quotes_before = np.searchsorted(np.flatnonzero(raw == _QUOTE), line_ends)
     even = line_ends[quotes_before % 2 == 0]
-    # Of the last three such ends, those that no byte-order mark follows.
-    marked = [place for place in even[:-4:-1].tolist() if not data.startswith(BOM, place + 1)]
-    return marked[0] + 1 if marked else end
+    return int(even[-1]) + 1 if len(even) else end
 
 
 def _most_frequent(separators: str, data: bytes) -> str:

@@ -10,12 +10,12 @@ from typing import Any, Final
 
 import polars as pl
 
-from cloakwork.base.errors import MissingExtra, UnsaidInput
+from cloakwork.base.errors import UnsaidInput
 from cloakwork.base.frozen import frozen
 from cloakwork.base.naming import values_of
 from cloakwork.base.text import shown
 from cloakwork.log.formats.apart import any_zone, parquet_rows
-from cloakwork.log.formats.csv import read_header, read_table
+from cloakwork.log.formats.csv import csv_tables
 from cloakwork.log.formats.csv_records import SEPARATORS, CsvBlocks
 from cloakwork.log.formats.guess_columns import OpenAnswer, guess_columns
 from cloakwork.log.formats.options import TIMESTAMP, InputOptions
@@ -76,7 +76,9 @@ def _examined(file: Path, stated: InputOptions) -> DetectedInput:
         case "csv":
             return _examined_csv(file, limits, stated)
         case "excel":
-            return _examined_workbook(file, limits, stated)
+            from cloakwork.log.formats.excel import first_rows
+
+            return _examined_table(first_rows(file, stated.sheet, limits), stated, {}, [])
         case "ocel-json" | "ocel-sqlite" | "ocel-xml" | "ocel-csv" as form:
             # One question: which type becomes the case.
             if stated.object_type is None:
@@ -89,20 +91,16 @@ def _examined(file: Path, stated: InputOptions) -> DetectedInput:
                 with any_zone():
                     places = range(len(pl.read_parquet_schema(file)))
                     height = pl.scan_parquet(file, glob=False).select(pl.len()).collect().item()
-                first_rows = parquet_rows(file, places, min(height, _FIRST_ROWS), _FIRST_ROWS)
-                table = next(first_rows, pl.DataFrame())
+                begin = parquet_rows(file, places, min(height, _FIRST_ROWS), _FIRST_ROWS)
+                table = next(begin, pl.DataFrame())
             except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError):
                 return DetectedInput(stated)  # what is wrong with it, its reader says
-            return _examined_table(table.columns, table, stated, {}, [])
+            return _examined_table(table, stated, {}, [])
         case _:
             return DetectedInput(stated)
 
 
-def _examined_csv(
-    path: Path,
-    limits: Limits,
-    stated: InputOptions,
-) -> DetectedInput:
+def _examined_csv(path: Path, limits: Limits, stated: InputOptions) -> DetectedInput:
     with LogStream(path, limits) as stream:
         sample = stream.read(_SAMPLE)
     # A sample may end inside a line, so it is judged by its whole lines.
@@ -111,9 +109,8 @@ def _examined_csv(
     written = InputOptions(encoding=encoding, delimiter=stated.delimiter)
     with LogStream(path, limits) as stream:
         blocks = CsvBlocks(stream, written, _DELIMITERS, _SAMPLE)
-        records = next(iter(blocks))
-    header = read_header(path, records, blocks.separator, limits)
-    table = read_table(path, records, blocks.separator, header)
+        _, tables = csv_tables(blocks)
+        _, table = next(tables)
     found: dict[str, Any] = {}
     questions: list[str] = []
     if encoding != "utf-8":
@@ -121,20 +118,12 @@ def _examined_csv(
     if not encoding.startswith("utf") and stated.encoding is None:
         questions.append(f"the encoding is taken for {encoding}: look at letters such as ä or é")
     # Proposed only where readers would not find it by themselves.
-    if blocks.separator != blocks.usual_separator:
+    if blocks.separator not in SEPARATORS:
         found["delimiter"] = blocks.separator
-    return _examined_table(
-        [name for name in header if name.strip()],
-        table,
-        stated,
-        found,
-        questions,
-        has_texts=True,
-    )
+    return _examined_table(table, stated, found, questions, has_texts=True)
 
 
 def _examined_table(
-    header: list[str],
     table: pl.DataFrame,
     stated: InputOptions,
     found: dict[str, Any],
@@ -145,6 +134,8 @@ def _examined_table(
     """What its columns hold and how their times are written, beside what was ``found`` so far;
     ``has_texts``: numbers are texts too.
     """
+    # Columns without a name begin with a NUL.
+    header = [name for name in table.columns if not name.startswith("\0")]
     guessed = guess_columns(header, table, stated.columns)
     questions += guessed.questions
     time = guessed.taken.get(TIMESTAMP)
@@ -166,13 +157,7 @@ def _examined_table(
     }
     said = stated.model_dump(exclude={"columns"}, exclude_none=True)
     options = InputOptions(**found | said, columns=columns | stated.columns)
-    return DetectedInput(
-        options,
-        tuple(questions),
-        formats,
-        guessed.taken,
-        tuple(unanswered),
-    )
+    return DetectedInput(options, tuple(questions), formats, guessed.taken, tuple(unanswered))
 
 
 def _times(
@@ -189,9 +174,10 @@ def _times(
     if texts.dtype != pl.String or stated.time_format is not None:
         return {}, ()
     asks_zone = stated.time_zone is None
+    read = parse_times(texts)
     # ISO 8601 reads all of them, so no format is needed.
-    if not (parse_times(texts).values.is_null() & texts.is_not_null()).any():
-        if parse_times(texts).zoneless and asks_zone:
+    if read.values.null_count() == texts.null_count():
+        if read.zoneless and asks_zone:
             questions.append(_NO_ZONE)
         return {}, ()
     formats = candidate_formats(texts)
@@ -206,24 +192,3 @@ def _times(
     if not formats[0].startswith("epoch") and "%z" not in formats[0] and asks_zone:
         questions.append(_NO_ZONE)
     return {"time_format": formats[0]}, ()
-
-
-def _examined_workbook(
-    path: Path,
-    limits: Limits,
-    stated: InputOptions,
-) -> DetectedInput:
-    try:
-        from cloakwork.log.formats.excel import chosen_sheet, first_rows, sheet_names
-
-        sheets = sheet_names(path, limits)
-    except ModuleNotFoundError as error:
-        raise MissingExtra(
-            f"{path}: workbooks need fastexcel; pip install 'cloakwork[excel]'"
-        ) from error
-    header, table = first_rows(
-        path,
-        chosen_sheet(path, sheets, stated.sheet),
-        limits,
-    )
-    return _examined_table(header, table, stated, {}, [])

@@ -8,7 +8,9 @@ units or activities apart.
 import lzma
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -53,6 +55,13 @@ def excel_rows(files: Sequence[Path], request: ReadRequest) -> TableSource:
     limit.
     """
     (path,) = files
+    with _opened(path, request.bounds) as book:
+        return _rows_of_sheet(path, book, request)
+
+
+@contextmanager
+def _opened(path: Path, limits: Limits) -> "Iterator[ExcelReader]":
+    """A workbook; raises as ``excel_rows`` also for what libraries say while it is read."""
     try:
         import fastexcel
     except ModuleNotFoundError as error:
@@ -62,49 +71,32 @@ def excel_rows(files: Sequence[Path], request: ReadRequest) -> TableSource:
         ) from error
     require_bytes(path)
     # Unpacked once to be counted, before a library takes all of it into memory.
-    _refuse_size(path, request.bounds)
+    _refuse_size(path, limits)
     try:
         # In a process apart first: some damage ends the process that meets it.
         require_workbook(path)
-        return _rows_of_sheet(path, fastexcel.read_excel(path), request)
+        yield fastexcel.read_excel(path)
     except (fastexcel.FastExcelError, pl.exceptions.PolarsError, ValueError, OSError) as error:
         raise LogError(
-            path,
-            f"this is no readable workbook ({first_line(error)})",
-            hint=_AGAIN,
+            path, f"this is no readable workbook ({first_line(error)})", hint=_AGAIN
         ) from None
 
 
 READER: Final = Reader(
-    excel_rows,
-    ("columns", "time_format", "time_zone", "sheet"),
-    of_several=False,
+    excel_rows, ("columns", "time_format", "time_zone", "sheet"), of_several=False
 )
 
 
-def sheet_names(path: Path, limits: Limits) -> list[str]:
-    """The names of a workbook's sheets; errors as of ``excel_rows``."""
-    import fastexcel
-
-    _refuse_size(path, limits)
-    return list(fastexcel.read_excel(path).sheet_names)
-
-
-def first_rows(
-    path: Path,
-    sheet: str,
-    limits: Limits,
-) -> tuple[list[str], pl.DataFrame]:
-    """The header of a sheet, and its first rows as the workbook types them; errors as of
-    ``excel_rows``.
+def first_rows(path: Path, asked: str | None, limits: Limits) -> pl.DataFrame:
+    """The first rows of the sheet as the workbook types them; columns without a name have one that
+    begins with a NUL. Errors as of ``excel_rows``.
     """
-    import fastexcel
-
-    book = fastexcel.read_excel(path)
-    header, _, _ = _header(path, book, sheet, limits)
-    table = book.load_sheet(sheet, header_row=0, n_rows=_FIRST_ROWS).to_polars()
+    with _opened(path, limits) as book:
+        sheet = _chosen_sheet(path, book.sheet_names, asked)
+        header, _, _ = _header(path, book, sheet, limits)
+        table = book.load_sheet(sheet, header_row=0, n_rows=_FIRST_ROWS).to_polars()
     table.columns = [name if name.strip() else f"\0{place}" for place, name in enumerate(header)]
-    return [name for name in header if name.strip()], table
+    return table
 
 
 def _refuse_size(path: Path, limits: Limits) -> None:
@@ -118,50 +110,27 @@ def _refuse_size(path: Path, limits: Limits) -> None:
                 with archive.open(part) as content:
                     while block := content.read(_BLOCK):
                         unpacked += len(block)
-                        refuse_unpacked(
-                            path,
-                            unpacked,
-                            packed,
-                            limits,
-                            "the workbook unpacks to",
-                        )
+                        refuse_unpacked(path, unpacked, packed, limits, "the workbook unpacks to")
     except _BROKEN as error:
         said = f"this is no readable workbook ({first_line(error)})"
         raise LogError(path, said, hint=_AGAIN) from None
 
 
-def _rows_of_sheet(
-    path: Path,
-    book: "ExcelReader",
-    request: ReadRequest,
-) -> TableSource:
+def _rows_of_sheet(path: Path, book: "ExcelReader", request: ReadRequest) -> TableSource:
     """As ``excel_rows``, with the libraries' own errors."""
-    sheet = chosen_sheet(path, book.sheet_names, request.written.sheet)
+    sheet = _chosen_sheet(path, book.sheet_names, request.written.sheet)
     header, absolute, first_line_number = _header(path, book, sheet, request.bounds)
     names = column_names(path, header, request)
     if names.row_number is not None:
         said = "the rows of a workbook have the order of the sheet"
-        raise LogError(
-            path,
-            said,
-            hint="do not name a column for row, or export the sheet as CSV",
-        )
+        raise LogError(path, said, hint="do not name a column for row, or export the sheet as CSV")
     places = [place for place, name in enumerate(header) if name in names.kept]
     kept = [header[place] for place in places]
     used = [absolute[place] for place in places]
     # Every cell twice: as the workbook types it, and as characters.
-    typed = book.load_sheet(
-        sheet,
-        header_row=0,
-        use_columns=used,
-        schema_sample_rows=None,
-    ).to_polars()
-    spelt = book.load_sheet(
-        sheet,
-        header_row=0,
-        use_columns=used,
-        dtypes="string",
-    ).to_polars()
+    read = partial(book.load_sheet, sheet, header_row=0, use_columns=used)
+    typed = read(schema_sample_rows=None).to_polars()
+    spelt = read(dtypes="string").to_polars()
     typed.columns = spelt.columns = kept
 
     def line_of(row: int) -> int:
@@ -183,11 +152,7 @@ def _rows_of_sheet(
     return TableSource(table, names, request)
 
 
-def chosen_sheet(
-    path: Path,
-    names: list[str],
-    asked: str | None,
-) -> str:
+def _chosen_sheet(path: Path, names: list[str], asked: str | None) -> str:
     """The sheet that the options name, or the only one; ``LogError`` where that is none."""
     if asked is None and len(names) == 1:
         return names[0]
@@ -204,38 +169,22 @@ def chosen_sheet(
 
 
 def _header(
-    path: Path,
-    book: "ExcelReader",
-    sheet: str,
-    limits: Limits,
+    path: Path, book: "ExcelReader", sheet: str, limits: Limits
 ) -> tuple[list[str], list[int], int]:
     """The cells of the first row that has any, as texts, empty for an empty one; where in the sheet
     each column stands (from 0); and the row's number (from 1).
     """
+    # Blank rows come along, so that the number of the first other one is known.
     read = book.load_sheet(
-        sheet,
-        header_row=None,
-        n_rows=1,
-        dtypes="string",
+        sheet, header_row=None, skip_rows=0, n_rows=_LEADING_ROWS, dtypes="string"
     )
-    first = read.to_polars()
-    if not first.height:
-        raise LogError(
-            path,
-            f"the sheet '{shown(sheet)}' is empty",
-            hint="name another sheet",
-        )
-    refuse_columns(path, "the sheet", first.width, limits, line=1)
-    header = [str(cell or "") for cell in first.row(0)]
+    rows = read.to_polars()
+    is_held = rows.select(pl.any_horizontal(pl.all().is_not_null())).to_series()
+    if not is_held.any():
+        raise LogError(path, f"the sheet '{shown(sheet)}' is empty", hint="name another sheet")
+    refuse_columns(path, "the sheet", rows.width, limits, line=1)
+    first = int(is_held.arg_max() or 0)
+    header = [str(cell or "") for cell in rows.row(first)]
     require_own_names(path, header)
     absolute = [column.absolute_index for column in read.selected_columns]
-    # The number of the first row that is not empty, as far as the first thousand tell.
-    rows = book.load_sheet(
-        sheet,
-        header_row=None,
-        skip_rows=0,
-        n_rows=_LEADING_ROWS,
-        dtypes="string",
-    ).to_polars()
-    is_empty = rows.select(pl.all_horizontal(pl.all().is_null())).to_series()
-    return header, absolute, int((~is_empty).arg_max() or 0) + 1
+    return header, absolute, first + 1

@@ -18,6 +18,7 @@ file can be shared.
 
 import ast
 import json
+import re
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -32,13 +33,14 @@ from cloakwork.base.errors import LogError, UnsaidInput, first_line
 from cloakwork.base.naming import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, values_of
 from cloakwork.base.text import first_names, shown
 from cloakwork.log.formats.column_names import ColumnNames
-from cloakwork.log.formats.csv import blocks_of, read_table
-from cloakwork.log.formats.kinds import Kind, cast_to_kind, joined_declared, round_trips
+from cloakwork.log.formats.csv import csv_tables
+from cloakwork.log.formats.csv_records import CsvBlocks, Records
+from cloakwork.log.formats.kinds import Kind, cast_to_kind, inferred, joined_declared, round_trips
 from cloakwork.log.formats.options import InputFormat, InputOptions
 from cloakwork.log.formats.row_source import Reader, ReadRequest
 from cloakwork.log.formats.source import LogStream, empty_file, require_bytes
 from cloakwork.log.formats.tables import FileTable, TableSource, counted_notes
-from cloakwork.log.formats.written_times import WrittenTimes
+from cloakwork.log.formats.written_times import ISO_TIMES, WrittenTimes
 from cloakwork.log.formats.xes_full import XmlReader
 from cloakwork.log.limits import Limits, raising, refuse_columns, refuse_unpacked
 
@@ -89,6 +91,8 @@ class ObjectLog:
     - ``object_types``: all that the file declares.
     - ``event_kinds``, ``object_kinds``: what values are, by the names of attributes (of objects:
       of type and name), as the file declares.
+    - ``infers``: it declares nothing, so that values of events are what all of them look like, and
+      texts of objects times where all of them do.
     - ``between_objects``: how many relations between objects there are.
     - ``repeated_events``: rows of events beyond the first of each, whose last time counts.
     """
@@ -99,6 +103,7 @@ class ObjectLog:
         self.event_kinds: dict[str, Kind] = {}
         self.object_kinds: dict[tuple[str, str], Kind] = {}
         self.between_objects = self.repeated_events = 0
+        self.infers = False
 
     def table(self, name: str) -> pl.DataFrame:
         """One of the tables, whose rows are let go of."""
@@ -117,14 +122,8 @@ def from_json(path: Path, limits: Limits) -> ObjectLog:
     if not data.strip():
         raise empty_file(path)
     try:
-        # Numbers stay the characters that they are.
         text = data.decode(json.detect_encoding(data))
-        content = json.loads(
-            text,
-            parse_int=str,
-            parse_float=str,
-            parse_constant=_refuse_constant,
-        )
+        content = _JSON.decode(text)
         # JSON can spell half of a character, which is no text.
         if "\\ud" in text.lower():
             json.dumps(content, ensure_ascii=False).encode()
@@ -138,8 +137,28 @@ def from_json(path: Path, limits: Limits) -> ObjectLog:
     return _Document(path).read(content)
 
 
+class _Whole(str):
+    """A whole number in JSON, as the characters that it is."""
+
+
+class _Decimal(str):
+    """Another number."""
+
+
 def _refuse_constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is no number")
+
+
+_JSON: Final = json.JSONDecoder(
+    parse_int=_Whole, parse_float=_Decimal, parse_constant=_refuse_constant
+)
+_KINDS_OF_VALUES: Final[dict[type, Kind]] = {
+    _Whole: "int",
+    _Decimal: "float",
+    bool: "boolean",
+    str: "text",
+    type(None): "empty",
+}
 
 
 def from_xml(path: Path, limits: Limits) -> ObjectLog:
@@ -211,49 +230,13 @@ def _entry_of(ended: Entry) -> Entry:
     }
 
 
-def from_csv(path: Path, limits: Limits) -> ObjectLog:
-    """As ``from_json``, of OCEL 1.0 in CSV as pm4py writes it: a row an event, a column a type of
-    objects. Of these it has no values.
-    """
-    events: dict[str, Entry] = {}
-    objects: dict[str, Entry] = {}
-    for separator, header, block in blocks_of(path, InputOptions(), limits):
-        for row in read_table(path, block, separator, header).iter_rows(named=True):
-            named = [
-                (name, {"ocel:type": column.removeprefix(_OF_TYPE)})
-                for column, cell in row.items()
-                if column.startswith(_OF_TYPE) and cell
-                for name in _listed_in(path, cell)
-            ]
-            objects |= named
-            # Columns without a name begin with a NUL.
-            values = {
-                name: text for name, text in row.items() if not name.startswith(("ocel:", "\0"))
-            }
-            id_ = row.get("ocel:eid") or ""
-            if id_ in events:
-                raise LogError(path, f"two events have the id '{shown(id_)}'", hint=_AGAIN)
-            events[id_] = {**row, "ocel:omap": [name for name, _ in named], "ocel:vmap": values}
-    return _Document(path).read({"ocel:events": events, "ocel:objects": objects})
-
-
-_OF_TYPE: Final = "ocel:type:"
-
-
-def _listed_in(path: Path, cell: str) -> list[str]:
-    """The objects of a cell: ``['o1', 'o2']``, or one."""
-    try:
-        return ["" + name for name in ast.literal_eval(cell)] if cell.startswith("[") else [cell]
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        said = f"'{shown(cell)}' is no list of objects"
-        raise LogError(path, said, hint=_AGAIN) from None
-
-
 class _Document:
-    """Takes a document apart; ``LogError`` where it is not as the standard says."""
+    """Takes a document apart, into ``found``; ``LogError`` where it is not as the standard says."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self.found = ObjectLog()
+        self._line: Callable[[], int] | None = None
 
     def read(self, content: Any) -> ObjectLog:
         """The tables of a document."""
@@ -261,38 +244,45 @@ class _Document:
             content = self._as_second(content)
         if not (isinstance(content, dict) and {"events", "objects", "objectTypes"} <= set(content)):
             raise self._fault("the file is JSON, and no OCEL 2.0 log")
-        found = ObjectLog()
+        found = self.found
         for _, name, kind in self._declared(content, "eventTypes"):
             found.declare_of_events(name, kind)
         for type_, name, kind in self._declared(content, "objectTypes"):
             found.object_kinds[type_, name] = kind
-        rows = found.rows
         for event in self._listed(content, "events"):
-            id_ = self._text(event, "id", "event")
-            type_, time = self._text(event, "type", "event"), self._text(event, "time", "event")
-            rows["events"].append((id_, type_, time))
-            for relation in self._listed(event, "relationships"):
-                target = self._text(relation, "objectId", "relationship")
-                rows["relations"].append((id_, target))
-            for item in self._listed(event, "attributes"):
-                name = self._text(item, "name", "attribute")
-                rows["event_values"].append((id_, name, self._value(item)))
+            self._add_event(event)
         for item in self._listed(content, "objects"):
-            id_ = self._text(item, "id", "object")
-            rows["objects"].append((id_, self._text(item, "type", "object")))
-            found.between_objects += len(self._listed(item, "relationships"))
-            for given in self._listed(item, "attributes"):
-                stated = given.get("time")
-                when = stated if isinstance(stated, str) else None
-                name = self._text(given, "name", "attribute")
-                rows["object_values"].append((id_, name, when, self._value(given)))
+            self._add_object(item)
         for item in self._listed(content, "objectTypes"):
             found.object_types[self._text(item, "name", "object type")] = None
         # The first version declares none.
         found.object_types = found.object_types or {
-            str(type_): None for _, type_ in rows["objects"]
+            str(type_): None for _, type_ in found.rows["objects"]
         }
         return found
+
+    def _add_event(self, event: Entry) -> None:
+        rows = self.found.rows
+        id_ = self._text(event, "id", "event")
+        type_, time = self._text(event, "type", "event"), self._text(event, "time", "event")
+        rows["events"].append((id_, type_, time))
+        for relation in self._listed(event, "relationships"):
+            target = self._text(relation, "objectId", "relationship")
+            rows["relations"].append((id_, target))
+        for item in self._listed(event, "attributes"):
+            name = self._text(item, "name", "attribute")
+            rows["event_values"].append((id_, name, self._value(item)))
+
+    def _add_object(self, item: Entry) -> None:
+        rows = self.found.rows
+        id_ = self._text(item, "id", "object")
+        rows["objects"].append((id_, self._text(item, "type", "object")))
+        self.found.between_objects += len(self._listed(item, "relationships"))
+        for given in self._listed(item, "attributes"):
+            stated = given.get("time")
+            when = stated if isinstance(stated, str) else None
+            name = self._text(given, "name", "attribute")
+            rows["object_values"].append((id_, name, when, self._value(given)))
 
     def _as_second(self, content: Any) -> dict[str, Any]:
         """A document of OCEL 1.0 as one of 2.0. It declares no kinds of values: all are texts."""
@@ -339,12 +329,7 @@ class _Document:
             raise self._fault(f"'{key}' is no list of objects")
         return found
 
-    def _text(
-        self,
-        content: dict[str, Any],
-        key: str,
-        what: str,
-    ) -> str:
+    def _text(self, content: dict[str, Any], key: str, what: str) -> str:
         found = content.get(key)
         if not isinstance(found, str) or not found:
             raise self._fault(f"an entry of kind {what} has no {key}")
@@ -360,7 +345,120 @@ class _Document:
         raise self._fault(f"the value of '{shown(str(content.get('name')))}' is no single value")
 
     def _fault(self, said: str) -> LogError:
-        return LogError(self._path, said, hint=_AGAIN)
+        return LogError(self._path, said, line=self._line() if self._line else None, hint=_AGAIN)
+
+
+def from_csv(path: Path, limits: Limits) -> ObjectLog:
+    """As ``from_json``, of OCEL 1.0 or 2.0 in CSV as pm4py writes it: a row an event, a column a
+    type of objects. In OCEL 2.0 further rows say what objects are like and, called ``o2o``, what
+    they have to do with each other; 1.0 has neither.
+    """
+    with LogStream(path, limits) as stream:
+        header, blocks = csv_tables(CsvBlocks(stream, InputOptions()))
+        document = _CsvDocument(path, header)
+        for records, table in blocks:
+            document.add(records, table)
+    found = document.found
+    # An object is named by each of its events.
+    found.rows["objects"] = [*dict.fromkeys(found.rows["objects"])]
+    return found
+
+
+class _CsvDocument(_Document):
+    """Takes rows apart, of which a ``header`` names the columns."""
+
+    def __init__(self, path: Path, header: Sequence[str]) -> None:
+        super().__init__(path)
+        self.found.infers = infers = "ocel:eid" not in header
+        self._main, self._prefix, self._read_cell = _SECOND if infers else _FIRST
+        for name in self._main:
+            if name not in header:
+                raise self._fault(f"there is no column '{name}'")
+        self._ids: set[str | None] = set()
+
+    def add(self, records: Records, table: pl.DataFrame) -> None:
+        """Some rows, as texts."""
+        times = values_of(table, self._main[-1])
+        _typed(self._path, TIMESTAMP, times, "date", ISO_TIMES, records.line_of_row)
+        for place, row in enumerate(table.iter_rows(named=True)):
+            self._line = partial(records.line_of_row, place)
+            self._add_row(row)
+
+    def _add_row(self, row: dict[str, str | None]) -> None:
+        id_, activity, time = map(row.pop, self._main)
+        related: list[Entry] = []
+        values: list[Entry] = []
+        for column, cell in row.items():
+            if column.startswith(self._prefix):
+                type_ = column.removeprefix(self._prefix)
+                self.found.object_types[type_] = None
+                related += self._objects_of(cell or "", type_, time)
+            # Columns without a name begin with a NUL.
+            elif cell and not column.startswith(("ocel:", "\0")):
+                values.append({"name": column, "value": cell})
+        infers = self.found.infers
+        if infers and str(activity).lower() == "o2o":
+            self.found.between_objects += len(related)
+        elif not infers or id_ or activity or values:
+            if id_ in self._ids:
+                raise self._fault(f"two events have the id '{shown(str(id_))}'")
+            self._ids.add(id_)
+            self._add_event(
+                {
+                    "id": id_,
+                    "type": activity,
+                    "time": time,
+                    "relationships": related,
+                    "attributes": values,
+                }
+            )
+
+    def _objects_of(self, cell: str, type_: str, time: str | None) -> Iterator[Entry]:
+        """The relations that a cell says, of whose objects it may say more."""
+        try:
+            listed = [*self._read_cell(cell)] if cell else []
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            raise self._fault(f"'{shown(cell)}' is no list of objects") from None
+        kinds = self.found.object_kinds
+        for name, given in listed:
+            values = [{"name": key, "time": time, "value": each} for key, each in given.items()]
+            self._add_object({"id": name, "type": type_, "attributes": values})
+            for key, each in given.items():
+                kind = _KINDS_OF_VALUES[type(each)]
+                kinds[type_, key] = joined_declared(kinds.get((type_, key), kind), kind)
+            yield {"objectId": name}
+
+
+def _names_in(cell: str) -> Iterator[tuple[str, Entry]]:
+    """The objects of a cell of OCEL 1.0, ``['o1', 'o2']`` or one, without values."""
+    names = ast.literal_eval(cell) if cell.startswith("[") else [cell]
+    yield from (("" + name, {}) for name in names)
+
+
+def _references_in(cell: str) -> Iterator[tuple[str, Entry]]:
+    """The objects of a cell of OCEL 2.0, and the values that it gives them:
+    ``o1#qualifier{"price": 3}/o2``. ``ValueError`` where it is written otherwise.
+    """
+    end = -1
+    while end < len(cell):
+        named = _REFERENCE.match(cell, end + 1)
+        if named is None:
+            raise ValueError
+        end, values = named.end(), dict[str, Any]()
+        if cell.startswith("{", end):
+            values, end = _JSON.raw_decode(cell, end)
+            # JSON can spell half of a character, which is no text.
+            json.dumps(values, ensure_ascii=False).encode()
+        if not cell.startswith("/", end) and end < len(cell):
+            raise ValueError
+        yield re.sub(r"\\(.)", r"\1", named[1]), values
+
+
+_PART: Final = r"(?:[^\\/#{]|\\[\\/#{])"
+_REFERENCE: Final = re.compile(rf"({_PART}++)(?:#{_PART}*+)?")
+_FIRST: Final = (("ocel:eid", "ocel:activity", "ocel:timestamp"), "ocel:type:", _names_in)
+_SECOND: Final = (("id", "activity", "timestamp"), "ot:", _references_in)
+"""The columns of events, what stands before a type of objects, and what reads a cell of it."""
 
 
 def from_sqlite(path: Path, limits: Limits) -> ObjectLog:
@@ -373,21 +471,14 @@ def from_sqlite(path: Path, limits: Limits) -> ObjectLog:
             return _Database(path, database, limits).read()
     except (sqlite3.Error, UnicodeDecodeError) as error:
         raise LogError(
-            path,
-            f"this is no readable SQLite log ({first_line(error)})",
-            hint=_AGAIN,
+            path, f"this is no readable SQLite log ({first_line(error)})", hint=_AGAIN
         ) from None
 
 
 class _Database:
     """Reads the tables that the standard names, one at a time."""
 
-    def __init__(
-        self,
-        path: Path,
-        database: sqlite3.Connection,
-        limits: Limits,
-    ) -> None:
+    def __init__(self, path: Path, database: sqlite3.Connection, limits: Limits) -> None:
         self._path, self._database, self._limits = path, database, limits
         self._bytes, self._size = 0, max(1, path.stat().st_size)
         # Before the first query, so that nothing in a hostile schema can act.
@@ -489,13 +580,7 @@ class _Database:
 
     def _count(self, size: int) -> None:
         self._bytes += size
-        refuse_unpacked(
-            self._path,
-            self._bytes,
-            self._size,
-            self._limits,
-            "the file holds",
-        )
+        refuse_unpacked(self._path, self._bytes, self._size, self._limits, "the file holds")
 
 
 def _quoted(name: str) -> str:
@@ -512,11 +597,7 @@ _KIND_WORDS: Final[dict[Kind, str]] = {
 }
 
 
-def chosen_type(
-    path: Path,
-    types: tuple[str, ...],
-    asked: str | None,
-) -> str:
+def chosen_type(path: Path, types: tuple[str, ...], asked: str | None) -> str:
     """The type that the options name; ``UnsaidInput`` where that is none."""
     more = ", ..." if len(types) > 12 else ""
     listed = (first_names(types) or "none") + more
@@ -532,9 +613,7 @@ def chosen_type(
 
 
 def _ocel_rows(
-    read: Callable[[Path, Limits], ObjectLog],
-    files: Sequence[Path],
-    request: ReadRequest,
+    read: Callable[[Path, Limits], ObjectLog], files: Sequence[Path], request: ReadRequest
 ) -> TableSource:
     """The rows of an object-centric log, flattened. ``LogError`` where the options name no object
     type of the file, or it is no such log.
@@ -553,12 +632,7 @@ def _ocel_rows(
     rows = (
         relations.join(cases, on="object", how="semi")
         .unique(maintain_order=True)
-        .join(
-            events.with_row_index("place"),
-            on="event",
-            how="inner",
-            maintain_order="left",
-        )
+        .join(events.with_row_index("place"), on="event", how="inner", maintain_order="left")
         .sort("place", maintain_order=True)
     )
     rows = rows.with_columns(
@@ -578,7 +652,7 @@ def _ocel_rows(
         columns[name] = values
         if not round_trips(spelt, values):
             texts[name] = spelt
-    frame = pl.DataFrame([values.alias(name) for name, values in columns.items()])
+    frame = pl.DataFrame(columns)
     names = ColumnNames({name: name for name in columns}, ())
     exact = frozenset(columns) - texts.keys() - {TIMESTAMP}
     flat = FileTable(path, frame, texts=texts, exact=exact)
@@ -606,11 +680,7 @@ def _ocel_rows(
 
 
 def _attributes(
-    path: Path,
-    found: ObjectLog,
-    chosen: str,
-    rows: pl.DataFrame,
-    request: ReadRequest,
+    path: Path, found: ObjectLog, chosen: str, rows: pl.DataFrame, request: ReadRequest
 ) -> Iterator[tuple[str, pl.Series, Kind]]:
     """The attributes that are read: full name, texts (one a row of ``rows``), and what they are."""
     events = rows.select("event")
@@ -623,55 +693,45 @@ def _attributes(
             # Where an event is given twice, its last value counts.
             last = values.unique("event", keep="last").select("event", "value")
             joined = events.join(last, on="event", how="left", maintain_order="left")
-            yield full, joined["value"], found.event_kinds.get(full, "text")
+            kind = found.event_kinds.get(full, "text")
+            if found.infers:
+                kind = inferred(values["value"])[1]
+            yield full, joined["value"], kind
     own = found.table("object_values").join(
-        rows.select("object").unique(),
-        on="object",
-        how="semi",
-        maintain_order="left",
+        rows.select("object").unique(), on="object", how="semi", maintain_order="left"
     )
     for (name,), values in own.group_by("name", maintain_order=True):
         short = str(name)
         kind = found.object_kinds.get((chosen, short), "text")
-        in_force: pl.Series | None = None
-        for full in (CASE_PREFIX + short, OBJECT_PREFIX + short):
-            if not request.keeps(full):
-                continue
-            if in_force is None:
-                in_force = _in_force(path, values, rows, request)
-            texts = in_force
-            if full.startswith(CASE_PREFIX):
-                # Of a case: its value at the first event.
-                frame = rows.select("object", "time").with_columns(in_force.alias("value"))
-                first = pl.col("value").sort_by("time", maintain_order=True).first()
-                texts = frame.select(first.over("object")).to_series()
-            yield full, texts, kind
+        if found.infers and inferred(values["value"])[1] == "date":
+            kind = "date"
+        of_case, of_event = CASE_PREFIX + short, OBJECT_PREFIX + short
+        if not (request.keeps(of_case) or request.keeps(of_event)):
+            continue
+        in_force = _in_force(path, values, rows, request)
+        if request.keeps(of_case):
+            # Of a case: its value at the first event.
+            frame = rows.select("object", "time").with_columns(in_force.alias("value"))
+            first = pl.col("value").sort_by("time", maintain_order=True).first()
+            yield of_case, frame.select(first.over("object")).to_series(), kind
+        if request.keeps(of_event):
+            yield of_event, in_force, kind
 
 
 def _in_force(
-    path: Path,
-    values: pl.DataFrame,
-    rows: pl.DataFrame,
-    request: ReadRequest,
+    path: Path, values: pl.DataFrame, rows: pl.DataFrame, request: ReadRequest
 ) -> pl.Series:
     """For each row the value of its object then: the last one given until then, or the first."""
     given = values.with_columns(
-        _typed(
-            path,
-            TIMESTAMP,
-            values["time"].fill_null(_BEFORE),
-            "date",
-            request.times,
-        ).alias("time")
+        _typed(path, TIMESTAMP, values["time"].fill_null(_BEFORE), "date", request.times).alias(
+            "time"
+        )
     )
     given = given.sort("time", maintain_order=True)
     asked = rows.select("object", "time").with_row_index("row").sort("time", nulls_last=False)
     # Backwards in time: for each row the last value that was given until then.
     joined = asked.join_asof(
-        given.select("object", "time", "value"),
-        on="time",
-        by="object",
-        check_sortedness=False,
+        given.select("object", "time", "value"), on="time", by="object", check_sortedness=False
     )
     first = given.group_by("object", maintain_order=True).agg(
         pl.col("value").first().alias("first")
@@ -690,15 +750,20 @@ def _typed(
     texts: pl.Series,
     kind: Kind,
     times: WrittenTimes,
+    line_of: Callable[[int], int] | None = None,
 ) -> pl.Series:
-    """Texts as what the file declares them to be. ``LogError`` for one that is none."""
+    """Texts as what the file declares them to be. ``LogError`` for one that is none, with its line
+    where ``line_of`` a row tells it.
+    """
     values = times.read(texts).values if kind == "date" else cast_to_kind(texts, kind)[0]
     bad = (values.is_null() & texts.is_not_null()).arg_true()
     if len(bad):
-        value = shown(texts[int(bad[0])])
+        row = int(bad[0])
+        said = f"the value '{shown(texts[row])}' of '{shown(name)}' is no {_KIND_WORDS[kind]}"
         raise LogError(
             path,
-            f"the value '{value}' of '{shown(name)}' is no {_KIND_WORDS[kind]}, as declared",
+            f"{said}, as declared",
+            line=line_of(row) if line_of else None,
             hint="correct it, or export the log again",
         )
     return values
@@ -711,10 +776,6 @@ READ: Final[dict[InputFormat, Callable[[Path, Limits], ObjectLog]]] = {
     "ocel-csv": from_csv,
 }
 READERS: Final[dict[InputFormat, Reader]] = {
-    name: Reader(
-        partial(_ocel_rows, read),
-        ("object_type", "time_zone"),
-        of_several=False,
-    )
+    name: Reader(partial(_ocel_rows, read), ("object_type", "time_zone"), of_several=False)
     for name, read in READ.items()
 }

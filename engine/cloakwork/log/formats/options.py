@@ -7,10 +7,12 @@ names of months and days are English. A pattern is read by our own expression, n
 ``strptime``, most of which accept more than they say.
 """
 
+import codecs
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
@@ -143,19 +145,8 @@ Encoding = Literal[
     "cp850",
 ]
 
-_SPELT: Final[dict[str, str]] = {
-    "utf8": "utf-8",
-    "utf-8-sig": "utf-8",
-    "utf16": "utf-16",
-    "utf-16le": "utf-16-le",
-    "utf-16be": "utf-16-be",
-    "latin1": "latin-1",
-    "iso-8859-1": "latin-1",
-    "windows-1250": "cp1250",
-    "windows-1251": "cp1251",
-    "windows-1252": "cp1252",
-    "ibm850": "cp850",
-}
+_SPELT: Final = {codecs.lookup(name).name: name for name in get_args(Encoding)}
+"""Our names by those that Python has for them, whatever they are called."""
 
 
 def standard_name(name: str) -> str | None:
@@ -170,9 +161,8 @@ def standard_name(name: str) -> str | None:
 
 
 def _known_encoding(value: Any) -> Any:
-    if isinstance(value, str):
-        lowered = value.lower().replace("_", "-")
-        return _SPELT.get(lowered, lowered)
+    with suppress(LookupError, TypeError, ValueError):
+        return _SPELT.get(codecs.lookup(value).name.removesuffix("-sig"), value)
     return value
 
 

@@ -33,7 +33,7 @@ from cloakwork.log.formats.tables import (
     require_same_columns,
 )
 from cloakwork.log.formats.xes_write import Attribute, paths_and_texts
-from cloakwork.log.limits import RATIO_FROM, Limits, raising, refuse_columns
+from cloakwork.log.limits import raising, refuse_columns, refuse_unpacked
 
 LEAST_ROWS: Final = 4096
 """In a chunk, however wide the table is."""
@@ -43,9 +43,6 @@ _SLICE_BYTES: Final = 64 << 20
 
 _VALUE_BYTES: Final = 16
 """What a value takes in memory, at least and about, whatever the file packs it into."""
-
-_RATIO_FROM: Final = 4 * RATIO_FROM
-"""Wide tables are mostly nulls: the log of a hospital, 96 columns, has 29 values for each byte."""
 
 
 class ParquetSource:
@@ -60,7 +57,6 @@ class ParquetSource:
         self._files = tuple(files)
         self._request = request
         self._heights: list[int] = []
-        self._text_bytes = 0
         schemas = []
         for path in self._files:
             require_bytes(path)
@@ -78,12 +74,15 @@ class ParquetSource:
         ]
         # By the heights that the files state, before anything is unpacked.
         for path, height in zip(self._files, self._heights, strict=True):
-            _refuse_size(
+            refuse_unpacked(
                 path,
-                height * len(self._names.columns),
+                height * len(self._names.columns) * _VALUE_BYTES,
+                path.stat().st_size * _VALUE_BYTES,
                 request.bounds,
+                "the table, at one byte a value, takes",
+                # Wide tables are mostly nulls: the log of a hospital has 29 values for each byte.
+                times=4,
             )
-        self._evidence = TableEvidence(self._files, self._names, request)
 
     def expected_rows(self) -> int:
         """How many rows there are."""
@@ -130,12 +129,7 @@ class ParquetSource:
         for first, last in pairwise([0, *bounds.tolist(), frame.height]):
             yield frame[first:last]
 
-    def _table(
-        self,
-        path: Path,
-        frame: pl.DataFrame,
-        first_row: int,
-    ) -> FileTable:
+    def _table(self, path: Path, frame: pl.DataFrame, first_row: int) -> FileTable:
         """Some rows, as texts where they are asked for so."""
         request = self._request
         row_number = self._names.row_number
@@ -163,11 +157,7 @@ class ParquetSource:
 READER: Final = Reader(ParquetSource, ("columns", "time_format", "time_zone"))
 
 
-def write_parquet(
-    log: EventLog,
-    path: Path,
-    annotations: tuple[Attribute, ...] = (),
-) -> None:
+def write_parquet(log: EventLog, path: Path, annotations: tuple[Attribute, ...] = ()) -> None:
     """Write ``log`` as Parquet with ``annotations`` in its footer, as pairs of path and text.
     ``OSError`` when it cannot be written.
     """
@@ -191,37 +181,12 @@ def _as_unreadable(path: Path) -> Iterator[None]:
         if "Panic" in said:
             said = "it is damaged"
         raise LogError(
-            path,
-            f"this is no readable Parquet file ({said})",
-            hint="export the log again",
+            path, f"this is no readable Parquet file ({said})", hint="export the log again"
         ) from None
 
 
-def _refuse_size(
-    path: Path,
-    values: int,
-    limits: Limits,
-) -> None:
-    """A few bytes of Parquet can stand for any number of values."""
-    if values * _VALUE_BYTES > limits.unpacked_size:
-        said = f"the table takes more than {size_text(limits.unpacked_size)}, the limit"
-        raise LogError(
-            path,
-            said,
-            hint=raising("unpacked-size", values * _VALUE_BYTES),
-        )
-    # Only from some size on: small files of nulls pack as well as forged ones.
-    ratio = values // max(1, path.stat().st_size)
-    if values * _VALUE_BYTES > _RATIO_FROM and ratio > limits.unpack_ratio:
-        most = limits.unpack_ratio
-        said = f"the table has more than {most} values for each byte of the file, the limit"
-        raise LogError(path, said, hint=raising("unpack-ratio", ratio + 1))
-
-
 def _common_types(
-    files: Sequence[Path],
-    schemas: Sequence[Mapping[str, pl.DataType]],
-    kept: Collection[str],
+    files: Sequence[Path], schemas: Sequence[Mapping[str, pl.DataType]], kept: Collection[str]
 ) -> dict[str, pl.DataType]:
     """The type of each column that is read; ``LogError`` where the files do not agree."""
     first = schemas[0]

@@ -65,14 +65,13 @@ def read_log(path: object, *, request: ReadRequest = _ANYTHING, **asked: Unpack[
     limit.
     """
     source = given_log(path)
+    complete = replace(request, **asked)
     if isinstance(source, Path):
-        complete = replace(request, **asked)
         return collected(open_rows(source, request=complete), sampled=complete.sampled)
     if unused := asked.keys() - {"columns", "options", "sampled"}:
         raise LogError("log", f"is in memory already, where {min(unused)} does not count")
     if isinstance(source, EventLog):
         return source
-    complete = replace(request, **asked)
     return log_of_table(source, _with_columns(Path("table"), complete.written, complete.columns))
 
 
@@ -145,11 +144,7 @@ def open_rows(
     return reader.rows(files, complete)
 
 
-def asked_of(
-    path: Path,
-    first: Path,
-    request: ReadRequest,
-) -> tuple[InputFormat, ReadRequest]:
+def asked_of(path: Path, first: Path, request: ReadRequest) -> tuple[InputFormat, ReadRequest]:
     """The format of a log, whose ``first`` file tells it, and the request with all that it leaves
     open. Raises ``LogError`` for a format that is none, and for options that are not for it.
     """
@@ -166,18 +161,11 @@ def asked_of(
     is_named = "columns" not in reader.options or CASE_ID in options.columns
     if request.case_id != CASE_ID and not is_named:
         options = _with_columns(path, options, {CASE_ID: request.case_id})
-    return form, replace(
-        request,
-        options=options,
-        columns=None,
-        limits=request.bounds,
-    )
+    return form, replace(request, options=options, columns=None, limits=request.bounds)
 
 
 def _with_columns(
-    path: Path,
-    options: InputOptions,
-    columns: Mapping[str, str] | None,
+    path: Path, options: InputOptions, columns: Mapping[str, str] | None
 ) -> InputOptions:
     try:
         return options.with_columns(columns=columns)

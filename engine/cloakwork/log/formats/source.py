@@ -43,15 +43,15 @@ SUPPORTED: Final = (
     "XES (.xes, .xes.gz), CSV (.csv, .csv.gz), Parquet (.parquet, .pq), Excel (.xlsx) "
     "and OCEL (.json, .xml, .sqlite, .csv)"
 )
-_STARTS: Final[dict[bytes, InputFormat]] = {
-    b"PAR1": "parquet",
-    b"SQLite format 3\0": "ocel-sqlite",
-}
+_STARTS: Final[dict[bytes, InputFormat]] = {b"PAR1": "parquet", b"SQLite format 3\0": "ocel-sqlite"}
 _BLOCK: Final = 16 << 20  # bytes
 _BEGINNING: Final = 1 << 16  # bytes
 _OBJECT_XML: Final = re.compile(rb"<([^\s<>:]+:)?(events|objects|object-types)[\s/>]")
-_OBJECT_TABLE: Final = re.compile(rb"(?=[^\n]*ocel:eid)[^\n]*ocel:type:")
-"""The first line of OCEL 1.0 in CSV."""
+_OBJECT_TABLE: Final = re.compile(
+    rb"(?=[^\n]*ocel:eid)[^\n]*ocel:type:"
+    rb'|(\xef\xbb\xbf)?"?id"?[,;\t]"?activity"?[,;\t]"?timestamp"?[,;\t]([^\n]*[,;\t])?"?ot:'
+)
+"""The first line of OCEL 1.0 and 2.0 in CSV."""
 _MOST_FILES: Final = 10_000  # of a folder
 _WIDE_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
 _COMPRESSION: Final = 6  # gzip's own default: 9 takes three times as long for one or two percent
@@ -83,13 +83,7 @@ class LogStream:
             self._unpacked += len(data)
             taken = self._raw.tell()
         # Checked as it unpacks: a few packed bytes can stand for any number.
-        refuse_unpacked(
-            self.path,
-            self._unpacked,
-            taken,
-            self.limits,
-            "the gzip file unpacks to",
-        )
+        refuse_unpacked(self.path, self._unpacked, taken, self.limits, "the gzip file unpacks to")
         return data
 
     def read_all(self) -> bytes:
@@ -150,9 +144,7 @@ def format_of(path: Path) -> InputFormat:
     if start.lstrip(b" \t\r\n").startswith(_XML_STARTS):
         return "ocel-xml" if _OBJECT_XML.search(start) else "xes"
     raise LogError(
-        path,
-        "this is no log format that Cloakwork reads",
-        hint=f"give a file in {SUPPORTED}",
+        path, "this is no log format that Cloakwork reads", hint=f"give a file in {SUPPORTED}"
     )
 
 
@@ -164,12 +156,7 @@ def format_by_suffix(path: Path) -> InputFormat | None:
     return SUFFIXES.get(suffixes[-1]) if suffixes else None
 
 
-def too_long(
-    path: Path,
-    name: str,
-    limits: Limits,
-    line: int | None,
-) -> LogError:
+def too_long(path: Path, name: str, limits: Limits, line: int | None) -> LogError:
     """The refusal of a value over the limit."""
     return LogError(
         path,
@@ -259,11 +246,7 @@ def _of_one_format(files: tuple[Path, ...]) -> tuple[Path, ...]:
         form = format_by_suffix(each)
         if form != first:
             said = f"the file is {form or 'of no known format'}, and {files[0].name} is {first}"
-            raise LogError(
-                each,
-                said,
-                hint="the files of one log are of one format",
-            )
+            raise LogError(each, said, hint="the files of one log are of one format")
     return files
 
 
@@ -339,11 +322,5 @@ def open_output(path: Path) -> Iterator[IO[bytes]]:
         if path.suffix.lower() != ".gz":
             yield raw
             return
-        with gzip.GzipFile(
-            "",
-            "wb",
-            compresslevel=_COMPRESSION,
-            fileobj=raw,
-            mtime=0,
-        ) as packed:
+        with gzip.GzipFile("", "wb", compresslevel=_COMPRESSION, fileobj=raw, mtime=0) as packed:
             yield cast(IO[bytes], packed)

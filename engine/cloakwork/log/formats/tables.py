@@ -239,11 +239,7 @@ class TableEvidence:
         return frame.with_columns(cut)
 
     def _stored(
-        self,
-        table: FileTable,
-        column: _Column,
-        values: pl.Series,
-        as_text: bool,
+        self, table: FileTable, column: _Column, values: pl.Series, as_text: bool
     ) -> tuple[pl.Series | None, pl.Series | None]:
         """A column as it is kept, None for one that is left out; and its texts, where the values do
         not give them back.
@@ -269,12 +265,7 @@ class TableEvidence:
         column.kind = joined_kinds(column.kind or found, found)
         return simple, values.cast(pl.String) if found == "float" else None
 
-    def _read_times(
-        self,
-        table: FileTable,
-        column: _Column,
-        values: pl.Series,
-    ) -> pl.Series:
+    def _read_times(self, table: FileTable, column: _Column, values: pl.Series) -> pl.Series:
         if values.dtype == TIME_TYPE:
             return values
         read = read_times(table, column.name, values, self.request)
@@ -348,10 +339,7 @@ class TableAssembler:
         if len(of_cases) == 1 and self.names.row_number is None:
             return None
         with_texts = [each for each in of_cases if each.kind is not None or each.has_texts]
-        return (
-            *(each.number for each in of_cases),
-            *(each.number + TEXT for each in with_texts),
-        )
+        return (*(each.number for each in of_cases), *(each.number + TEXT for each in with_texts))
 
     def findings(self, rows: Columns, cases: pl.DataFrame | None = None) -> Findings:
         """Which attributes of cases differ within one, and where."""
@@ -388,11 +376,7 @@ class TableAssembler:
             if each.name in found.conflicts
         }
         log = EventLog.build(
-            read.table.event_columns().select(
-                ACTIVITY,
-                TIMESTAMP,
-                pl.exclude(ACTIVITY, TIMESTAMP),
-            ),
+            read.table.event_columns().select(ACTIVITY, TIMESTAMP, pl.exclude(ACTIVITY, TIMESTAMP)),
             read.cases,
             read.case_of,
             source=replace(read.spelling, conflicts=conflicts),
@@ -578,32 +562,18 @@ def is_exact(column: pl.Series) -> bool:
     return column.cast(pl.Int64, strict=False).null_count() == column.null_count()
 
 
-def read_times(
-    table: FileTable,
-    name: str,
-    times: pl.Series,
-    request: ReadRequest,
-) -> ParsedTimes:
+def read_times(table: FileTable, name: str, times: pl.Series, request: ReadRequest) -> ParsedTimes:
     """A column of times in UTC; ``LogError`` for a value that is none."""
     written = request.times
     # Numbers are read as the digits that a text would have.
-    if times.dtype.is_integer() and written.form in EPOCHS:
-        times = times.cast(pl.String)
-    if times.dtype == pl.Float64 and written.form in EPOCHS:
+    if times.dtype.is_numeric() and written.form in EPOCHS:
         times = times.cast(pl.Decimal(38, 6)).cast(pl.String)
     if times.dtype == pl.String:
         read = written.read(times)
         bad = (read.values.is_null() & times.is_not_null()).arg_true()
         if len(bad):
             row = int(bad[0])
-            raise unreadable_time(
-                table.path,
-                table.line(row),
-                times,
-                row,
-                written,
-                table.first_row,
-            )
+            raise unreadable_time(table.path, table.line(row), times, row, written, table.first_row)
         return read
     if times.dtype in (pl.Date, pl.Datetime):
         return _as_utc(table.path, name, times, written, table.first_row)
@@ -617,11 +587,7 @@ def read_times(
 
 
 def _as_utc(
-    path: Path,
-    name: str,
-    times: pl.Series,
-    written: WrittenTimes,
-    first_row: int,
+    path: Path, name: str, times: pl.Series, written: WrittenTimes, first_row: int
 ) -> ParsedTimes:
     """Days and times as UTC microseconds.
 
@@ -638,10 +604,7 @@ def _as_utc(
 
 
 def require_same_columns(
-    first: Path,
-    columns: Sequence[str],
-    path: Path,
-    others: Sequence[str],
+    first: Path, columns: Sequence[str], path: Path, others: Sequence[str]
 ) -> None:
     """Refuse a file of a log of several whose columns are not those of the first one."""
     differing = [name for name in columns if name.strip() and name not in others]
@@ -664,11 +627,7 @@ def flat_table(log: EventLog, path: Path) -> pl.DataFrame:
     return log.to_polars()
 
 
-def _whole_numbers(
-    path: Path,
-    column: str,
-    values: pl.Series,
-) -> pl.Series:
+def _whole_numbers(path: Path, column: str, values: pl.Series) -> pl.Series:
     """The numbers of rows (whole, or such texts) as Int64; ``LogError`` where a row has none."""
     read = values
     if values.dtype == pl.String or values.dtype.is_integer():

@@ -151,11 +151,7 @@ class _FastReader:
         cycles = len(pieces) // 4
         if len(pieces) != 4 * cycles + is_last:
             raise Declined("quotes that do not come in fours")
-        markup = _word_codes(
-            pieces.gather_every(4),
-            self._markup.words,
-            self._markup.learn_markup,
-        )
+        markup = _word_codes(pieces.gather_every(4), self._markup.words, self._markup.learn_markup)
         # Between key and value stands exactly one thing.
         if not (pieces.gather_every(4, 2) == " value=").all():
             raise Declined("attributes written otherwise than key, value")
@@ -170,12 +166,7 @@ class _FastReader:
         place = self._follow_tags(markup, is_last)
         owner = self._open_elements(markup, place)
         if cycles:
-            self._collect_values(
-                markup[:cycles],
-                place[:cycles],
-                owner[:cycles],
-                pieces,
-            )
+            self._collect_values(markup[:cycles], place[:cycles], owner[:cycles], pieces)
         self.ended = is_last
 
     def _follow_tags(self, markup: Ints, is_last: bool) -> Places:
@@ -216,15 +207,10 @@ class _FastReader:
         collector.open_cases(int(traces.sum()), trace_of_event)
         events_so_far = first_event + events_before + events
         traces_so_far = first_trace + traces_before + traces
-        return np.where(place == EVENT, events_so_far, traces_so_far) - 1
+        latest: Ints = np.where(place == EVENT, events_so_far, traces_so_far) - 1
+        return latest
 
-    def _collect_values(
-        self,
-        markup: Ints,
-        place: Places,
-        owner: Ints,
-        pieces: pl.Series,
-    ) -> None:
+    def _collect_values(self, markup: Ints, place: Places, owner: Ints, pieces: pl.Series) -> None:
         """Hand the values to the collector, one run for each key, scope and kind."""
         words = pieces.gather_every(4, 1)
 
@@ -279,11 +265,7 @@ def _count_byte(data: bytes, byte: bytes) -> int:
     return int(np.count_nonzero(np.frombuffer(data, np.uint8) == byte[0]))
 
 
-def _word_codes(
-    words: pl.Series,
-    known: list[str],
-    learn: Callable[[list[str]], None],
-) -> Ints:
+def _word_codes(words: pl.Series, known: list[str], learn: Callable[[list[str]], None]) -> Ints:
     """The index of each word; new ones are learnt first. int64, shape (words,)."""
     coded = words.cast(pl.Enum(known), strict=False)
     if coded.null_count():
@@ -360,11 +342,7 @@ def parse_markup(text: str) -> Markup:
     )
 
 
-def _end_of_match(
-    pattern: re.Pattern[str],
-    text: str,
-    position: int,
-) -> int:
+def _end_of_match(pattern: re.Pattern[str], text: str, position: int) -> int:
     """Where the match of ``pattern`` at ``position`` ends. ``Declined`` without one."""
     found = pattern.match(text, position)
     if found is None:
@@ -383,17 +361,17 @@ class MarkupTable:
         """Add pieces of markup that were not met before; ``Declined`` where one is not plain."""
         self.markups += [parse_markup(word) for word in words]
         self.words += words
-        self.enters = np.array([markup.enters for markup in self.markups], np.int8)
-        self.leaves = np.array([markup.leaves for markup in self.markups], np.int8)
-        self.kind = np.array([markup.kind for markup in self.markups], np.int8)
-        self.traces = np.array([markup.traces for markup in self.markups], np.int64)
-        self.events = np.array([len(markup.events) for markup in self.markups], np.int64)
+        rows = [
+            (one.enters, one.leaves, one.kind, one.traces, len(one.events), one.tags, one.controls)
+            for one in self.markups
+        ]
+        columns = np.array(rows, np.int64).T
+        self.enters, self.leaves, self.kind, self.traces, self.events = columns[:5]
+        self.tags, self.controls = columns[5:]
         self.first_event = offsets_of(self.events)[:-1]
         self.event_traces = np.array(
-            [before for markup in self.markups for before in markup.events], np.int64
+            [before for each in self.markups for before in each.events], np.int64
         )
-        self.tags = np.array([markup.tags for markup in self.markups], np.int64)
-        self.controls = np.array([markup.controls for markup in self.markups], np.int64)
 
 
 @dataclass

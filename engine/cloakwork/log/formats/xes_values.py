@@ -47,17 +47,8 @@ _LARGE: Final = 1 << 26
 class BadValue(Exception):
     """A value is not of the type that the file declares for it."""
 
-    def __init__(
-        self,
-        kind: str,
-        key: str,
-        value: str,
-        line: int | None,
-    ) -> None:
-        self.kind = kind
-        self.key = key
-        self.line = line
-        super().__init__(f"'{value}' is no {kind}")
+    def __init__(self, kind: str, key: str, line: int | None) -> None:
+        self.kind, self.key, self.line = kind, key, line
 
 
 class Conflicting(Exception):
@@ -213,11 +204,7 @@ class Collector:
     """
 
     def __init__(
-        self,
-        evidence: Evidence,
-        kinds: Mapping[str, Kind],
-        request: ReadRequest,
-        file: str = "",
+        self, evidence: Evidence, kinds: Mapping[str, Kind], request: ReadRequest, file: str = ""
     ) -> None:
         self.irregular = evidence.irregular
         self.limits = request.bounds
@@ -269,12 +256,7 @@ class Collector:
         values, zoneless = read_kind(run.values, kind)
         if values.null_count():
             bad = int(values.is_null().arg_max() or 0)
-            raise BadValue(
-                kind,
-                run.key,
-                run.values[bad],
-                run.lines[bad] if run.lines else None,
-            )
+            raise BadValue(kind, run.key, run.lines[bad] if run.lines else None)
         is_time = name == TIMESTAMP and kind == "date"
         is_exact = not is_time and round_trips(run.values, values)
         attribute.kinds.add(kind)
@@ -332,12 +314,7 @@ class Collector:
             return table.height
         return values_of(table, attribute.number).null_count()
 
-    def _table(
-        self,
-        scope: str,
-        start: int,
-        end: int,
-    ) -> dict[str, pl.Series]:
+    def _table(self, scope: str, start: int, end: int) -> dict[str, pl.Series]:
         """Columns of cases or events from ``start`` to ``end`` in the file, by their numbers."""
         table: dict[str, pl.Series] = {}
         # From how many rows on that a value has to itself it lies alone. A small table has no
@@ -447,13 +424,7 @@ def place_in_file(file: str, place: str) -> str:
     return f"{file} {place}" if file else place
 
 
-def spread(
-    values: pl.Series,
-    rows: Ints,
-    chosen: Bools,
-    height: int,
-    sparse: float,
-) -> pl.Series:
+def spread(values: pl.Series, rows: Ints, chosen: Bools, height: int, sparse: float) -> pl.Series:
     """Those ``chosen`` of ``values`` at their ``rows`` (ascending) of a column, null elsewhere.
 
     A value that has ``sparse`` rows to itself is cheaper alone: a column of such values is a chain
@@ -474,11 +445,7 @@ def spread(
     return pl.concat([values, missing], rechunk=True).gather(source)
 
 
-def chain_of(
-    values: pl.Series,
-    rows: Ints,
-    height: int,
-) -> pl.Series:
+def chain_of(values: pl.Series, rows: Ints, height: int) -> pl.Series:
     """``values`` at ``rows`` (ascending, none twice) as a chain of pieces: each value, and the
     nulls between two of them.
     """
@@ -500,8 +467,4 @@ def in_order(values: pl.Series, order: Ints) -> pl.Series:
     place = np.empty(len(values), np.int64)
     place[order] = np.arange(len(values))
     sequence = np.argsort(place[held])
-    return chain_of(
-        values.drop_nulls().gather(sequence),
-        place[held][sequence],
-        len(values),
-    )
+    return chain_of(values.drop_nulls().gather(sequence), place[held][sequence], len(values))
