@@ -13,7 +13,6 @@ from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from cloakwork.base.arrays import Floats, Ints
 from cloakwork.base.progress import Reporter, silent
@@ -71,7 +70,9 @@ class BestFit(NamedTuple):
         """
         cases = self.cases
         if cases is None:
-            cases = np.flatnonzero(np.isin(part.variant, np.asarray(self.variants)))
+            is_best = np.zeros(len(part.sizes), np.bool_)
+            is_best[self.variants] = True
+            cases = np.flatnonzero(is_best[part.variant])
         return self.score, len(cases), float(posterior[cases].sum())
 
 
@@ -367,6 +368,7 @@ def _chances(
     """How likely the best guess in the release is right, for each kind and target."""
     own, theirs = code_attributes([links.source, links.released], *attacked.in_both)
     best: dict[tuple[str, int], tuple[float, int, float]] = {}
+    by_variants: dict[tuple[str, int], BestFit] = {}
     for number, (case, part, posterior) in enumerate(links.posteriors(chosen.tolist())):
         place = number % len(chosen)
         if place % 100 == 0:
@@ -377,19 +379,21 @@ def _chances(
         searched = Searched(part, theirs, links, posterior)
         for kind in kinds:
             # Who knows what the release does not hold has a guess at random.
-            fit = BestFit(cases=np.arange(part.cases))
-            if kind.is_known(own, times=links.has_times):
+            key = kind.name, case
+            fit = by_variants.get(key) or BestFit(cases=np.arange(part.cases))
+            if key not in by_variants and kind.is_known(own, times=links.has_times):
                 fit = kind.fits(target, searched)
+            # All parts have the variants of the whole log.
+            if fit.variants is not None and attacked.whole:
+                by_variants[key] = fit
             score, size, right = fit.found(part, posterior)
-            before = best.get((kind.name, case), (score, 0, 0.0))
+            before = best.get(key, (score, 0, 0.0))
             # What fits as well in two parts is guessed among together.
             if score == before[0]:
                 size, right = size + before[1], right + before[2]
-            best[kind.name, case] = max(before, (score, size, right))
-    chances: dict[str, list[float]] = {kind.name: [] for kind in kinds}
-    for (name, _), (_, size, right) in best.items():
-        chances[name].append(right / size)
-    return chances
+            best[key] = max(before, (score, size, right))
+    shares = {key: right / size for key, (_, size, right) in best.items()}
+    return {kind.name: [shares[kind.name, case] for case in chosen.tolist()] for kind in kinds}
 
 
 def _highest(scores: Floats | Ints) -> Ints:
@@ -580,40 +584,38 @@ def least_away(log: CodedLog, known: dict[int, list[int]]) -> Ints:
     """How far the events of each case lie in all from the hours of the known events, when each of
     these is one event of the case, of its activity: int64, shape (cases,); microseconds.
 
-    ``known``: up to three times, by activity. Exact where it is the least of all cases, and
-    elsewhere no more than exact: the nearest event for each known one alone is as near at least, so
-    that only cases where it is no farther than the least found are looked at in full.
+    ``known``: up to three times, by activity.
     """
-    total = np.zeros(log.cases, np.int64)
+    total = np.full(log.cases, FARTHEST * sum(map(len, known.values())))
     for activity, times in known.items():
         rows, cases, begins = log.occurrences[activity]
-        for time in times:
-            of_case = np.full(log.cases, FARTHEST)
-            if len(rows):
-                away = away_from(log.clock[rows], time, HOUR)
-                of_case[cases] = np.minimum.reduceat(away, begins)
-            total += of_case
-    # With one known time an activity, the nearest event is the match already.
-    if all(len(times) == 1 for times in known.values()):
-        return total
-    # In full first the nearest, then all that may be nearer than the nearest of these.
-    likely = np.flatnonzero(total == total.min())
-    total[likely] = [_matched(log, known, case) for case in likely.tolist()]
-    likely = np.flatnonzero(total <= total[likely].min())
-    total[likely] = [_matched(log, known, case) for case in likely.tolist()]
+        if len(rows):
+            away = [away_from(log.clock[rows], time, HOUR) for time in times]
+            total[cases] += _matched(away, begins) - FARTHEST * len(times)
     return total
 
 
-def _matched(log: CodedLog, known: dict[int, list[int]], case: int) -> int:
-    """The same of one case, exactly: by an assignment of the known events of each activity to those
-    of the case.
+def _matched(away: list[Ints], begins: Ints) -> Ints:
+    """The same of one activity, whose events lie so far from each known one, and begin in each case
+    that has some at ``begins``.
     """
-    events = log.events_of(case)
-    total = 0
-    for activity, times in known.items():
-        clock = log.clock[events][log.codes[events] == activity]
-        away = np.stack([away_from(clock, time, HOUR) for time in times])
-        # One more choice for each: that no event is left for it.
-        away = np.pad(away, ((0, 0), (0, len(times))), constant_values=FARTHEST)
-        total += int(away[linear_sum_assignment(away)].sum())
-    return total
+    if len(away) == 1:
+        return np.asarray(np.minimum.reduceat(away[0], begins))
+    # The most events first, so that the cases that have one more are the first ones.
+    sizes = np.diff(begins, append=len(away[0]))
+    order = np.argsort(-sizes, kind="stable")
+    # Of known events, as bits of a number: how far they are away, if each is another one of the
+    # events so far, or none.
+    none = [[FARTHEST * known.bit_count()] for known in range(1 << len(away))]
+    least = np.repeat(none, len(begins), axis=1)
+    for place in range(int(sizes.max())):
+        longer = order[: np.count_nonzero(sizes > place)]
+        apart = [each[begins[longer] + place] for each in away]
+        # Known events before fewer of them, to which this event is not given yet.
+        for known in range(len(least) - 1, 0, -1):
+            here = least[known, : len(longer)]
+            for number, each in enumerate(apart):
+                if known >> number & 1:
+                    others = least[known ^ 1 << number, : len(longer)]
+                    np.minimum(here, others + each, out=here)
+    return np.asarray(least[-1][np.argsort(order)])
