@@ -500,13 +500,14 @@ def risk(
     require_there(original)
     mapping = column_mapping(columns, original)
     from cloakwork.api import risk as assess
+    from cloakwork.base.progress import heard_by
     from cloakwork.report.render import check_file, write_file
     from cloakwork.report.risk import risk_page, risk_screen
 
     # A page that cannot be written is told before the attacks begin.
     if html is not None:
         check_file(html)
-    with progress_of(quiet=quiet) as reporter:
+    with progress_of(quiet=quiet) as reporter, heard_by(reporter):
         found = assess(
             original,
             release,

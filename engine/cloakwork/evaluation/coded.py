@@ -14,6 +14,7 @@ import polars as pl
 from cloakwork.base.arrays import Bools, Ints, begins_of
 from cloakwork.base.errors import LogError
 from cloakwork.base.naming import values_of
+from cloakwork.base.progress import Pace
 from cloakwork.evaluation.control_flow import histogram
 from cloakwork.evaluation.distances import joint_codes
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIME_TYPE, TIMESTAMP, EventLog, LogHandle
@@ -91,6 +92,14 @@ class CodedLog:
                     part = replace(part, times=np.zeros(len(part.codes), np.int64))
                 yield part.in_variants(self)
 
+    def numbered_parts(self, doing: str) -> "Iterator[tuple[int, CodedLog]]":
+        """The same, each with the number of its first case; how far it is, is said as ``doing``."""
+        first, pace = 0, Pace()
+        for part in self.parts():
+            pace.report(f"{doing}: case {first:,} of {self.sizes.sum():,}")
+            yield first, part
+            first += part.cases
+
     def neighbours(self, seed: int) -> "CodedLog":
         """Of a log in batches, cases that began one after another, from a random time on."""
         if self.whole is None:
@@ -100,7 +109,7 @@ class CodedLog:
         begin, end = np.quantile(self.starts, [first, first + share])
         near = [
             part.told(case)
-            for part in self.parts()
+            for _, part in self.numbered_parts("looking for neighbours")
             for case in np.flatnonzero((begin <= part.starts) & (part.starts <= end)).tolist()
         ]
         return self.with_cases(near).alone()
@@ -161,15 +170,6 @@ class CodedLog:
         """The cases of each variant: int64, ascending."""
         order = np.argsort(self.variant, kind="stable")
         return np.split(order, np.cumsum(self.alone().sizes)[:-1])
-
-    @cached_property
-    def times_of(self) -> list[Ints]:
-        """The times of each variant's cases: int64, shape (cases of it, events)."""
-        first = [self.offsets[cases][:, None] for cases in self.cases_of]
-        return [
-            self.clock[begins + np.arange(len(sequence))]
-            for begins, sequence in zip(first, self.sequences, strict=True)
-        ]
 
     @cached_property
     def occurrences(self) -> list[tuple[Ints, Ints, Ints]]:

@@ -27,7 +27,7 @@ from cloakwork.evaluation.coded import (
     code_attributes,
     code_logs,
 )
-from cloakwork.evaluation.links import Links, Moved
+from cloakwork.evaluation.links import Beside, Links, Moved
 from cloakwork.evaluation.risk_figures import Attack, GroupSizes, Share
 from cloakwork.log.eventlog import EventLog
 from cloakwork.plan.model import Plan
@@ -490,10 +490,8 @@ def _by_times(
 ) -> BestFit:
     """The cases of the nearest sequences where a figure of the times is least."""
     rows = searched.links.nearest(target.variant).tolist()
-    pairs = [(row, *searched.links.aligned(target.variant, row)) for row in rows]
-    moved = Moved.between(
-        [(target.times[ours], searched.log.times_of[row][:, theirs]) for row, ours, theirs in pairs]
-    )
+    aligned = {row: searched.links.aligned(target.variant, row) for row in rows}
+    moved = Beside.of(searched.log, aligned).moved(target.times)
     cases = np.concatenate([searched.log.cases_of[row] for row in rows])
     return _best_of(-figure(moved), cases)
 

@@ -10,7 +10,7 @@ right on average wherever the distribution is; ``benchmarks/risk`` compares it w
 true links are known.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache
@@ -88,28 +88,6 @@ class Moved(NamedTuple):
     first: Floats
     gaps: Floats
 
-    @classmethod
-    def between(cls, pairs: Sequence[tuple[Ints, Ints]]) -> "Moved":
-        """Each pair has ``ours``, shape (times,), and ``theirs``, shape (cases, times)."""
-        numbers = [len(ours) for ours, _ in pairs]
-        times = np.repeat(numbers, [len(theirs) for _, theirs in pairs])
-        ends = np.cumsum(times)
-        begins, is_compared = ends - times, times > 0
-        # Of all cases at once, one after the other; the 0 behind them stands for none at the end.
-        apart = np.concatenate([*((theirs - ours).ravel() for ours, theirs in pairs), [0]])
-        apart = apart.astype(np.float64)
-        gaps = np.abs(np.diff(apart, append=0))
-        # From the last time of a case to the first of the next there is no gap.
-        gaps[ends[is_compared] - 1] = 0
-        found = np.abs(apart)
-        # For no times ``reduceat`` gives what comes next.
-        return cls(
-            times,
-            np.add.reduceat(found, begins) * is_compared,
-            found[begins] * is_compared,
-            np.add.reduceat(gaps, begins) * is_compared,
-        )
-
     def log_likelihood(self, scales: Scales, span: float) -> Floats:
         """The logarithm of how likely each case is, beside times that lie anywhere in ``span``."""
         # The Laplace density of each time, over the even one of a time anywhere in the span.
@@ -119,6 +97,48 @@ class Moved(NamedTuple):
         gaps = np.maximum(self.times - 1, 0) * np.log(span / (2 * scales.gap))
         norm = np.minimum(self.times, 1) * start + gaps
         return np.asarray(norm - self.first / scales.start - self.gaps / scales.gap)
+
+
+class Beside(NamedTuple):
+    """Cases beside any one of a sequence of the other log: of each how many times are compared
+    (``numbers``); and of all, one after the other, these (``times``), and with which time of that
+    one (``places``).
+    """
+
+    numbers: Ints
+    times: Ints
+    places: Ints
+
+    @classmethod
+    def of(cls, log: CodedLog, aligned: Mapping[int, tuple[Ints, Ints]]) -> "Beside":
+        """All cases of some variants of ``log``, in their order. ``aligned``: for each of these
+        which events of the sequence, and which of its own, are compared.
+        """
+        pairs = [(log.cases_of[row], *pair) for row, pair in aligned.items()]
+        times = [log.clock[log.offsets[cases][:, None] + its].ravel() for cases, _, its in pairs]
+        return cls(
+            np.concatenate([np.full(len(cases), len(places)) for cases, places, _ in pairs]),
+            np.concatenate(times),
+            np.concatenate([np.tile(places, len(cases)) for cases, places, _ in pairs]),
+        )
+
+    def moved(self, times: Ints) -> Moved:
+        """How far the times of each case lie from ``times``, shape (times,)."""
+        ends = np.cumsum(self.numbers)
+        begins, is_compared = ends - self.numbers, self.numbers > 0
+        # The 0 behind all of them stands for none at the end.
+        apart = np.append(self.times - times[self.places], 0).astype(np.float64)
+        gaps = np.abs(np.diff(apart, append=0))
+        # From the last time of a case to the first of the next there is no gap.
+        gaps[ends[is_compared] - 1] = 0
+        found = np.abs(apart)
+        # For no times ``reduceat`` gives what comes next.
+        return Moved(
+            self.numbers,
+            np.add.reduceat(found, begins) * is_compared,
+            found[begins] * is_compared,
+            np.add.reduceat(gaps, begins) * is_compared,
+        )
 
 
 class PossibleCases(NamedTuple):
@@ -173,6 +193,8 @@ class Links:
         self._origins: dict[int, list[tuple[int, float]]] = {}
         self._kept_terms: dict[int, tuple[Floats, Floats]] = {}
         self._kept_numbers = 0
+        # Of the sequence that was asked about last: cases, their prior, and their times.
+        self._alike: dict[tuple[bool, int], tuple[Ints, Floats, Beside | None]] = {}
         # Of each sequence of the source, how many cases are there in the release, too; of each of
         # the release, how many are more than that; and how likely one that is gone is left out.
         self._row = {sequence: row for row, sequence in enumerate(self.released.sequences)}
@@ -239,9 +261,12 @@ class Links:
         if self.released.whole is None:
             yield from ((case, self.released, self.posterior(case)) for case in cases)
             return
-        sought = {case: self._sought(case) for case in cases}
+        # One sequence after the other, as what its cases are compared with is remembered.
+        in_order = sorted(cases, key=lambda case: int(self.source.variant[case]))
+        sought = {case: self._sought(case) for case in in_order}
         told = {}
-        for first, here in self._in_parts():
+        for first, part in self.released.numbered_parts("weighing released cases"):
+            here = self._of_parts(self.source, part)
             for case, each in sought.items():
                 each.weigh(here._weights(case), first)
             # More are kept for a while than weigh most in the end.
@@ -255,27 +280,24 @@ class Links:
         if told:
             heaviest = self.released.with_cases([told[number] for number in asked.tolist()])
             claims -= np.inf
-            for part in self.source.parts():
+            order = np.argsort(heaviest.variant)
+            for _, part in self.source.numbered_parts("sharing them out among the log's"):
                 here = self._of_parts(part, heaviest)
-                claims = np.logaddexp(claims, [here._claim_on(row) for row in range(len(asked))])
+                more = [here._claim_on(row) for row in order.tolist()]
+                claims[order] = np.logaddexp(claims[order], more)
         for each in sought.values():
             each.share_out(claims[np.searchsorted(asked, each.numbers)])
-        for first, here in self._in_parts():
+        for first, part in self.released.numbered_parts("looking at released cases"):
+            here = self._of_parts(self.source, part)
             for case, each in sought.items():
                 yield case, here.released, each.posterior(here._weights(case), first)
-
-    def _in_parts(self) -> "Iterator[tuple[int, Links]]":
-        """The same for each part of the release, with the number of its first case."""
-        first = 0
-        for part in self.released.parts():
-            yield first, self._of_parts(self.source, part)
-            first += part.cases
 
     def _of_parts(self, source: CodedLog, released: CodedLog) -> "Links":
         """The same for parts of the two logs. Of these nothing is asked twice, nor remembered."""
         part = copy(self)
         part.source, part.released = source, released
         part._claims, part._kept_terms, part._kept_numbers = {}, {}, _REMEMBERED
+        part._alike = {}
         return part
 
     def _sought(self, case: int) -> "Sought":
@@ -298,7 +320,7 @@ class Links:
         sizes = self.released.sizes
         rows = [(row, share / sizes[row]) for row, share in self._became(variant).rows]
         times = self._times_of(self.source, case)
-        return self._possible(self.released, rows, times, lambda row: self.aligned(variant, row))
+        return self._possible(self.released, variant, rows, times)
 
     def _times_of(self, log: CodedLog, case: int) -> Ints | None:
         """The times of a case; None where they tell nothing, as they were drawn anew."""
@@ -309,27 +331,33 @@ class Links:
     def _possible(
         self,
         log: CodedLog,
+        sequence: int,
         variants: Sequence[tuple[int, float]],
         times: Ints | None,
-        aligned: Callable[[int], tuple[Ints, Ints]],
     ) -> PossibleCases:
-        """The cases of ``log`` that may be one of the other log, which has ``times``.
-        ``variants``: of these they are, each with its probability. ``aligned``: which
-        events that case has in common with one of a variant.
+        """The cases of ``log`` that may be one of the other log, whose variant is ``sequence``, and
+        which has ``times``. ``variants``: of these they are, each with its probability.
         """
-        # A part of a log has no cases of most variants.
-        there = [each for each in variants if len(log.cases_of[each[0]])]
-        if not there:
-            return PossibleCases(np.zeros(0, np.int64), np.zeros(0), None)
-        cases = [log.cases_of[row] for row, _ in there]
-        prior = np.repeat(np.log([share for _, share in there]), [len(each) for each in cases])
-        moved = None
-        if times is not None:
-            pairs = [(row, *aligned(row)) for row, _ in there]
-            moved = Moved.between(
-                [(times[ours], log.times_of[row][:, theirs]) for row, ours, theirs in pairs]
-            )
-        return PossibleCases(np.concatenate(cases), prior, moved)
+        forward = log is self.released
+        key = forward, sequence
+        if key not in self._alike:
+            cases, prior, aligned = [np.zeros(0, np.int64)], [np.zeros(0)], {}
+            for variant, share in variants:
+                own = log.cases_of[variant]
+                # A part of a log has no cases of most variants.
+                if not len(own):
+                    continue
+                cases.append(own)
+                prior.append(np.full(len(own), np.log(share)))
+                if times is not None and forward:
+                    aligned[variant] = self.aligned(sequence, variant)
+                elif times is not None:
+                    aligned[variant] = self.aligned(variant, sequence)[::-1]
+            beside = Beside.of(log, aligned) if aligned else None
+            self._alike = {key: (np.concatenate(cases), np.concatenate(prior), beside)}
+        found, likely, beside = self._alike[key]
+        moved = None if beside is None or times is None else beside.moved(times)
+        return PossibleCases(found, likely, moved)
 
     def _claim_on(self, case: int) -> float:
         """The logarithm of how likely a released case is under all cases of the source."""
@@ -371,12 +399,8 @@ class Links:
         if case in self._kept_terms:
             return self._kept_terms[case]
         row = int(self.released.variant[case])
-        possible = self._possible(
-            self.source,
-            self._origins[row],
-            self._times_of(self.released, case),
-            lambda variant: self.aligned(variant, row)[::-1],
-        )
+        times_of_case = self._times_of(self.released, case)
+        possible = self._possible(self.source, row, self._origins[row], times_of_case)
         # It may be any one of the released cases of its sequence.
         prior = possible.prior - np.log(self.released.sizes[row])
         prior = prior + self._agreement(case, possible.cases)
