@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from cloakwork.base.errors import CloakworkError
+from cloakwork.base.progress import Reporter, heard_by
 from cloakwork.base.quantities import LEAST_DELTA, LEAST_EPSILON, MOST_EPSILON
 from cloakwork.cli.options import (
     LOG,
@@ -34,7 +35,6 @@ from cloakwork.mechanisms.devices import computed_on
 from cloakwork.report.screen import columns as screen_columns
 
 if TYPE_CHECKING:
-    from cloakwork.base.progress import Reporter
     from cloakwork.evaluation.dp_audit import CanaryAudit
     from cloakwork.evaluation.pairs import PairAudit
     from cloakwork.plan.model import Plan
@@ -240,7 +240,6 @@ def dp(
     Nothing is released or charged. Exit code 5: the claim is exceeded. An audit that passes proves
     nothing; how many runs see what, is in the documentation (audit).
     """
-    from cloakwork.base.progress import heard_by
     from cloakwork.evaluation.dp_audit import audit_steps
     from cloakwork.evaluation.one_mechanism import plan_for
     from cloakwork.evaluation.pairs import audit_mechanism, auditable, canary_log
@@ -299,7 +298,7 @@ def dp(
 
 
 def _log_and_plan(
-    log: Path | None, policy: str | None, columns: tuple[str, ...], reporter: "Reporter"
+    log: Path | None, policy: str | None, columns: tuple[str, ...], reporter: Reporter
 ) -> "tuple[Any, Plan | None]":
     """What an audit is about: the log as the policy reads it, and the plan; None where none is
     named.
@@ -500,7 +499,6 @@ def risk(
     require_there(original)
     mapping = column_mapping(columns, original)
     from cloakwork.api import risk as assess
-    from cloakwork.base.progress import heard_by
     from cloakwork.report.render import check_file, write_file
     from cloakwork.report.risk import risk_page, risk_screen
 

@@ -116,7 +116,7 @@ class CodedLog:
 
     def told(self, case: int) -> tuple[tuple[int, ...], list[int]]:
         """The activities and times of a case, without the rows of its batch, which may go."""
-        return self.sequences[self.variant[case]], self.clock[self.events_of(case)].tolist()
+        return self.sequences[self.variant[case]], self.times_of(case).tolist()
 
     def with_cases(self, cases: Sequence[tuple[tuple[int, ...], list[int]]]) -> "CodedLog":
         """Cases of the log, each as ``told``, by its variants."""
@@ -127,6 +127,10 @@ class CodedLog:
     def events_of(self, case: int) -> slice:
         """The rows of a case's events."""
         return slice(int(self.offsets[case]), int(self.offsets[case + 1]))
+
+    def times_of(self, case: int) -> Ints:
+        """The times of a case's events."""
+        return self.clock[self.events_of(case)]
 
     def first_values(self, name: str) -> pl.Series:
         """The first value of an attribute of events that each case has; null without one."""

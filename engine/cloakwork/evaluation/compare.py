@@ -394,8 +394,6 @@ class _Trial:
         if self.kind == "stand-in" and searches:
             brief = searching_briefly(policy, _SEARCH_SECONDS)
             tried = make_plan(brief, profile=paid_for, window=window)
-        from cloakwork.evaluation.knowledge import shares_found  # scipy loads where it is used
-
         figures: list[Mapping[str, float | None]] = []
         found: dict[str, Share] = {}
         for seed, log in enumerate(self.logs):

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
@@ -100,7 +100,7 @@ class Target:
     @property
     def times(self) -> Ints:
         """Its times, in microseconds."""
-        return self.log.clock[self.log.events_of(self.case)]
+        return self.log.times_of(self.case)
 
     def points(self, number: int) -> Ints:
         """The positions of ``number`` events at random, or of all, in order."""
@@ -610,10 +610,9 @@ def _matched(away: list[Ints], begins: Ints) -> Ints:
         longer = order[: np.count_nonzero(sizes > place)]
         apart = [each[begins[longer] + place] for each in away]
         # Known events before fewer of them, to which this event is not given yet.
-        for known in range(len(least) - 1, 0, -1):
-            here = least[known, : len(longer)]
-            for number, each in enumerate(apart):
-                if known >> number & 1:
-                    others = least[known ^ 1 << number, : len(longer)]
-                    np.minimum(here, others + each, out=here)
+        for known, (number, each) in product(reversed(range(len(least))), enumerate(apart)):
+            if known >> number & 1:
+                others = least[known ^ 1 << number, : len(longer)]
+                here = least[known, : len(longer)]
+                np.minimum(here, others + each, out=here)
     return np.asarray(least[-1][np.argsort(order)])

@@ -144,13 +144,13 @@ class Beside(NamedTuple):
 class PossibleCases(NamedTuple):
     """The released cases that may be a case of the source.
 
-    ``prior``: the logarithm of each one's probability before times are looked at. ``moved``: how
-    far times lie apart; None without times.
+    ``prior``: the logarithm of each one's probability before times are looked at. ``beside``: their
+    times; None where times tell nothing.
     """
 
     cases: Ints
     prior: Floats
-    moved: Moved | None
+    beside: Beside | None
 
 
 class Became(NamedTuple):
@@ -193,8 +193,8 @@ class Links:
         self._origins: dict[int, list[tuple[int, float]]] = {}
         self._kept_terms: dict[int, tuple[Floats, Floats]] = {}
         self._kept_numbers = 0
-        # Of the sequence that was asked about last: cases, their prior, and their times.
-        self._alike: dict[tuple[bool, int], tuple[Ints, Floats, Beside | None]] = {}
+        # Of the released sequence that was asked about last.
+        self._may_become: dict[int, PossibleCases] = {}
         # Of each sequence of the source, how many cases are there in the release, too; of each of
         # the release, how many are more than that; and how likely one that is gone is left out.
         self._row = {sequence: row for row, sequence in enumerate(self.released.sequences)}
@@ -261,9 +261,7 @@ class Links:
         if self.released.whole is None:
             yield from ((case, self.released, self.posterior(case)) for case in cases)
             return
-        # One sequence after the other, as what its cases are compared with is remembered.
-        in_order = sorted(cases, key=lambda case: int(self.source.variant[case]))
-        sought = {case: self._sought(case) for case in in_order}
+        sought = {case: self._sought(case) for case in cases}
         told = {}
         for first, part in self.released.numbered_parts("weighing released cases"):
             here = self._of_parts(self.source, part)
@@ -280,6 +278,7 @@ class Links:
         if told:
             heaviest = self.released.with_cases([told[number] for number in asked.tolist()])
             claims -= np.inf
+            # One sequence after the other: its cases may come from the same ones.
             order = np.argsort(heaviest.variant)
             for _, part in self.source.numbered_parts("sharing them out among the log's"):
                 here = self._of_parts(part, heaviest)
@@ -297,7 +296,7 @@ class Links:
         part = copy(self)
         part.source, part.released = source, released
         part._claims, part._kept_terms, part._kept_numbers = {}, {}, _REMEMBERED
-        part._alike = {}
+        part._may_become = {}
         return part
 
     def _sought(self, case: int) -> "Sought":
@@ -310,8 +309,9 @@ class Links:
         weights = np.full(self.released.cases, -np.inf)
         found = self.candidates(case)
         weights[found.cases] = found.prior + self._agreement(found.cases, case)
-        if found.moved is not None and self.scales is not None:
-            weights[found.cases] += self.sharpness * self._likelihood(found.moved)
+        if found.beside is not None and self.scales is not None:
+            moved = found.beside.moved(self.source.times_of(case))
+            weights[found.cases] += self.sharpness * self._likelihood(moved)
         return weights
 
     def candidates(self, case: int) -> PossibleCases:
@@ -319,45 +319,29 @@ class Links:
         variant = int(self.source.variant[case])
         sizes = self.released.sizes
         rows = [(row, share / sizes[row]) for row, share in self._became(variant).rows]
-        times = self._times_of(self.source, case)
-        return self._possible(self.released, variant, rows, times)
-
-    def _times_of(self, log: CodedLog, case: int) -> Ints | None:
-        """The times of a case; None where they tell nothing, as they were drawn anew."""
-        if not self.has_times or self.times_are_drawn:
-            return None
-        return log.clock[log.events_of(case)]
+        return self._possible(self.released, rows, lambda row: self.aligned(variant, row))
 
     def _possible(
         self,
         log: CodedLog,
-        sequence: int,
         variants: Sequence[tuple[int, float]],
-        times: Ints | None,
+        aligned: Callable[[int], tuple[Ints, Ints]],
     ) -> PossibleCases:
-        """The cases of ``log`` that may be one of the other log, whose variant is ``sequence``, and
-        which has ``times``. ``variants``: of these they are, each with its probability.
+        """The cases of ``log`` that may be one of a sequence of the other log. ``variants``: of
+        these they are, each with its probability. ``aligned``: which events the sequence has in
+        common with one of a variant.
         """
-        forward = log is self.released
-        key = forward, sequence
-        if key not in self._alike:
-            cases, prior, aligned = [np.zeros(0, np.int64)], [np.zeros(0)], {}
-            for variant, share in variants:
-                own = log.cases_of[variant]
-                # A part of a log has no cases of most variants.
-                if not len(own):
-                    continue
-                cases.append(own)
-                prior.append(np.full(len(own), np.log(share)))
-                if times is not None and forward:
-                    aligned[variant] = self.aligned(sequence, variant)
-                elif times is not None:
-                    aligned[variant] = self.aligned(variant, sequence)[::-1]
-            beside = Beside.of(log, aligned) if aligned else None
-            self._alike = {key: (np.concatenate(cases), np.concatenate(prior), beside)}
-        found, likely, beside = self._alike[key]
-        moved = None if beside is None or times is None else beside.moved(times)
-        return PossibleCases(found, likely, moved)
+        # A part of a log has no cases of most variants.
+        there = [each for each in variants if len(log.cases_of[each[0]])]
+        if not there:
+            return PossibleCases(np.zeros(0, np.int64), np.zeros(0), None)
+        cases = [log.cases_of[row] for row, _ in there]
+        prior = np.repeat(np.log([share for _, share in there]), [len(each) for each in cases])
+        beside = None
+        # Times that were drawn anew tell nothing.
+        if self.has_times and not self.times_are_drawn:
+            beside = Beside.of(log, {row: aligned(row) for row, _ in there})
+        return PossibleCases(np.concatenate(cases), prior, beside)
 
     def _claim_on(self, case: int) -> float:
         """The logarithm of how likely a released case is under all cases of the source."""
@@ -399,18 +383,24 @@ class Links:
         if case in self._kept_terms:
             return self._kept_terms[case]
         row = int(self.released.variant[case])
-        times_of_case = self._times_of(self.released, case)
-        possible = self._possible(self.source, row, self._origins[row], times_of_case)
+        if row not in self._may_become:
+            found = self._possible(
+                self.source,
+                self._origins[row],
+                lambda variant: self.aligned(variant, row)[::-1],
+            )
+            self._may_become = {row: found}
+        possible = self._may_become[row]
         # It may be any one of the released cases of its sequence.
         prior = possible.prior - np.log(self.released.sizes[row])
         prior = prior + self._agreement(case, possible.cases)
-        moved = possible.moved
-        times = np.zeros(len(prior)) if moved is None else self._likelihood(moved)
-        found = prior, times
-        self._kept_numbers += len(found[0])
+        times = np.zeros(len(prior))
+        if possible.beside is not None:
+            times = self._likelihood(possible.beside.moved(self.released.times_of(case)))
+        self._kept_numbers += len(prior)
         if self._kept_numbers <= _REMEMBERED:
-            self._kept_terms[case] = found
-        return found
+            self._kept_terms[case] = prior, times
+        return prior, times
 
     def _likelihood(self, moved: Moved) -> Floats:
         """The likelihood of times, as a logarithm; ``sharpness`` says how far to rely on it."""
@@ -457,22 +447,21 @@ class Links:
     def _aligned(self, variant: int, row: int) -> tuple[Ints, Ints]:
         """The events that a variant of the source and a released one have in common, in order."""
         before, after = self.source.sequences[variant], self.released.sequences[row]
-        if before == after:
-            every = np.arange(len(before))
-            return every, every
         blocks = LCSseq.opcodes(before, after).as_matching_blocks()
         ours = [np.arange(each.a, each.a + each.size) for each in blocks]
         theirs = [np.arange(each.b, each.b + each.size) for each in blocks]
         return np.concatenate(ours), np.concatenate(theirs)
 
-    def _sampled(self) -> list[PossibleCases]:
+    def _sampled(self) -> Iterator[tuple[Floats, Moved]]:
         number = min(_FITTED, self.looked_for)
         chosen = np.random.default_rng(self.seed).permutation(self.source.cases)[:number]
-        return [self.candidates(int(case)) for case in chosen]
+        for case in chosen.tolist():
+            found = self.candidates(case)
+            if found.beside is not None:
+                yield found.prior, found.beside.moved(self.source.times_of(case))
 
-    def _most_likely(self, sample: Sequence[PossibleCases]) -> Scales:
+    def _most_likely(self, possible: Sequence[tuple[Floats, Moved]]) -> Scales:
         # All pairs at once: one by one they would be asked about at each of some 200 scales.
-        possible = [(each.prior, each.moved) for each in sample if each.moved is not None]
         if not possible:
             return Scales(_SCALES[0])
         sizes = [len(prior) for prior, _ in possible]
@@ -510,8 +499,8 @@ class Links:
         changed, became = self.in_sequences_of_release(source, noise)
         times = None if self.rehearse is None else self.rehearse(changed)
         if times is None:
-            cases = [changed.clock[changed.events_of(case)] for case in range(changed.cases)]
-            moved = [scales.moved(clock, noise) for clock in cases]
+            cases = range(changed.cases)
+            moved = [scales.moved(changed.times_of(case), noise) for case in cases]
             times = np.concatenate(moved).astype(np.int64)
         # The rehearsal is attacked as the release is, but here it is known whose each case is.
         trial = Links(source, replace(changed, times=times), self.seed, scales)
@@ -550,7 +539,7 @@ class Links:
                 continue
             row = rows[drawn][0]
             ours, theirs = self.aligned(variant, row)
-            before = source.clock[source.events_of(case)]
+            before = source.times_of(case)
             kept = dict(zip(theirs.tolist(), before[ours].tolist(), strict=True))
             became[case] = len(sequences)
             sequences.append(self.released.sequences[row])
