@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import cloakwork
+from cloakwork.base import progress
 from cloakwork.evaluation import coded, knowledge, links
 from cloakwork.evaluation.attacked import AttackedLogs
 from cloakwork.evaluation.coded import CodedLog, code_attributes, code_samples
@@ -98,6 +99,19 @@ def test_batches_tell_what_the_whole_tells(logs):
     assert any(max(each) > 0.01 for each in expected.values())
     assert alike(expected, chances(attacked(logs)))
     assert alike(expected, chances(attacked(logs, 50)))
+
+
+def test_it_is_said_which_pass_is_where(logs, monkeypatch):
+    monkeypatch.setattr(progress, "SILENT_FOR", 0.0)
+    given = attacked(logs, 50)
+    cases = given.whole[1].sizes.sum()
+    said: list[str] = []
+    with progress.heard_by(said.append):
+        chances(given)
+    assert f"weighing released cases: case 0 of {cases:,}" in said
+    assert f"looking at released cases: case 0 of {cases:,}" in said
+    if not given.is_made_up:
+        assert "sharing them out among the log's: case 0 of 400" in said
 
 
 def test_a_forgotten_batch_shows(logs, monkeypatch):

@@ -146,7 +146,7 @@ def _by_hand(log: CodedLog, case: int, known: list[tuple[int, int]]) -> int:
 
 
 @given(st.lists(EVENTS, min_size=1, max_size=3), st.data())
-def test_the_cases_that_fit_best_are_those_of_all_ways(
+def test_how_far_cases_are_away_is_the_least_of_all_ways(
     cases: list[list[tuple[str, int]]], data: st.DataObject
 ) -> None:
     log = _coded(cases)
@@ -157,7 +157,4 @@ def test_the_cases_that_fit_best_are_those_of_all_ways(
     for activity, time in asked:
         known.setdefault(activity, []).append(time)
     exact = np.array([_by_hand(log, case, asked) for case in range(log.cases)])
-    found = least_away(log, known)
-    assert found.min() == exact.min()
-    assert np.array_equal(found == found.min(), exact == exact.min())
-    assert (found <= exact).all()
+    assert least_away(log, known).tolist() == exact.tolist()

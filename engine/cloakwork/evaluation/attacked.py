@@ -38,7 +38,7 @@ class AttackedLogs:
     source: CodedLog
     releases: Sequence[CodedLog]
     opened: Sequence[OpenedLog]
-    control: CodedLog | None
+    control: CodedLog | None = None
     most_targets: int
     seed: int
     reporter: Reporter

@@ -104,11 +104,6 @@ class JudgedScores:
         """Those of some of the targets."""
         return JudgedScores(self.scores[:, chosen], self.member[:, chosen])
 
-    @property
-    def can_be_judged(self) -> bool:
-        """Whether there are members and others."""
-        return bool(self.member.any() and not self.member.all())
-
     def area(self) -> Share:
         """The area under the curve of true against false positives, at 95 % confidence: of
         clusters of scores (Obuchowski 1997), one cluster a release.

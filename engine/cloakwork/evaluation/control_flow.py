@@ -248,8 +248,7 @@ def _median_hours(log: EventLog, steps: Sequence[Step]) -> dict[Step, float]:
     inside = hours_of_steps(log)
     shown = pl.DataFrame(steps, schema={"first": pl.String, "second": pl.String}, orient="row")
     found = inside.join(shown, on=["first", "second"], how="semi")
-    medians = found.group_by("first", "second").agg(pl.col("hours").median())
-    return {(first, second): median for first, second, median in medians.iter_rows()}
+    return _of_steps(found, pl.col("hours").median())
 
 
 def hours_of_steps(log: EventLog) -> pl.DataFrame:
@@ -311,7 +310,8 @@ def published_figures(
     times: dict[str, float | None] = {}
     if all(TIMESTAMP in log.events.columns for log in logs):
         hours = [hours_of_steps(with_activity(log)) for log in logs]
-        matched, in_order = distances_of_steps(*map(_total_hours, hours))
+        total = pl.col("hours").sum().round(9)
+        matched, in_order = distances_of_steps(*(_of_steps(each, total) for each in hours))
         times = {
             "cycle_time_error": cycle_time_error(*hours),
             "dfg_hours_distance": matched,
@@ -364,10 +364,9 @@ def cycle_time_error(source: pl.DataFrame, release: pl.DataFrame) -> float | Non
     return None if error.is_empty() else float(error.to_numpy().mean())
 
 
-def _total_hours(hours: pl.DataFrame) -> dict[tuple[str, str], float]:
-    totals = hours.group_by("first", "second").agg(pl.col("hours").sum().round(9))
-    totals = totals.sort("first", "second")
-    return {(first, second): total for first, second, total in totals.iter_rows()}
+def _of_steps(hours: pl.DataFrame, figure: pl.Expr) -> dict[Step, float]:
+    found = hours.group_by("first", "second").agg(figure).sort("first", "second")
+    return {(first, second): each for first, second, each in found.iter_rows()}
 
 
 def activity_distances(log: Histogram, labels: Sequence[str]) -> Floats:

@@ -237,7 +237,6 @@ def shares_found(
         source=coded,
         releases=[made],
         opened=[opened],
-        control=None,
         most_targets=targets,
         seed=0,
         reporter=reporter,
@@ -277,10 +276,8 @@ def most_unusual(attacked: AttackedLogs) -> Iterator[Attack]:
 def _least_likely(attacked: AttackedLogs) -> Ints:
     """The most unusual cases, of more than are looked for so many at random: rows, ascending."""
     log = attacked.source
-    # Before the first activity, and after the last one, there is none: codes of their own.
-    start = len(log.alphabet)
-    end = len(log.alphabet) + 1
-    steps = [list(pairwise((start, *sequence, end))) for sequence in log.sequences]
+    # Before the first activity, and after the last one, there is none: a code of its own.
+    steps = [list(pairwise((-1, *sequence, -1))) for sequence in log.sequences]
     times = Counter[tuple[int, int]]()
     left = Counter[int]()
     for pairs, cases in zip(steps, log.sizes.tolist(), strict=True):
@@ -344,8 +341,7 @@ def _found_after(attacked: AttackedLogs, kinds: Sequence[Knowledge]) -> dict[str
         return found
     attacked.reporter("looking for stand-ins in the release")
     stand_ins, chosen = attacked.stand_ins()
-    most = attacked.most_targets
-    between = Links(stand_ins, links.released, attacked.seed, looked_for=most)
+    between = Links(stand_ins, links.released, attacked.seed, looked_for=attacked.most_targets)
     between.fit()
     control = _chances(attacked, kinds, between, chosen)
     for kind in kinds:
@@ -601,12 +597,12 @@ def _matched(away: list[Ints], begins: Ints) -> Ints:
         return np.asarray(np.minimum.reduceat(away[0], begins))
     # The most events first, so that the cases that have one more are the first ones.
     sizes = np.diff(begins, append=len(away[0]))
-    order = np.argsort(-sizes, kind="stable")
+    order = np.argsort(-sizes)
     # Of known events, as bits of a number: how far they are away, if each is another one of the
     # events so far, or none.
     none = [[FARTHEST * known.bit_count()] for known in range(1 << len(away))]
-    least = np.repeat(none, len(begins), axis=1)
-    for place in range(int(sizes.max())):
+    least: Ints = np.repeat(none, len(begins), axis=1)
+    for place in range(sizes.max()):
         longer = order[: np.count_nonzero(sizes > place)]
         apart = [each[begins[longer] + place] for each in away]
         # Known events before fewer of them, to which this event is not given yet.
@@ -615,4 +611,4 @@ def _matched(away: list[Ints], begins: Ints) -> Ints:
                 others = least[known ^ 1 << number, : len(longer)]
                 here = least[known, : len(longer)]
                 np.minimum(here, others + each, out=here)
-    return np.asarray(least[-1][np.argsort(order)])
+    return np.asarray(least[-1, np.argsort(order)])

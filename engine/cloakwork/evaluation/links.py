@@ -10,7 +10,7 @@ right on average wherever the distribution is; ``benchmarks/risk`` compares it w
 true links are known.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache
@@ -21,7 +21,7 @@ from rapidfuzz.distance import LCSseq, Levenshtein
 from rapidfuzz.process import cdist
 from scipy.optimize import isotonic_regression
 
-from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.arrays import Floats, Ints, offsets_of
 from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.evaluation.coded import CodedLog, code_cases
@@ -110,17 +110,19 @@ class Beside(NamedTuple):
     places: Ints
 
     @classmethod
-    def of(cls, log: CodedLog, aligned: Mapping[int, tuple[Ints, Ints]]) -> "Beside":
+    def of(cls, log: CodedLog, aligned: dict[int, tuple[Ints, Ints]]) -> "Beside":
         """All cases of some variants of ``log``, in their order. ``aligned``: for each of these
         which events of the sequence, and which of its own, are compared.
         """
-        pairs = [(log.cases_of[row], *pair) for row, pair in aligned.items()]
-        times = [log.clock[log.offsets[cases][:, None] + its].ravel() for cases, _, its in pairs]
-        return cls(
-            np.concatenate([np.full(len(cases), len(places)) for cases, places, _ in pairs]),
-            np.concatenate(times),
-            np.concatenate([np.tile(places, len(cases)) for cases, places, _ in pairs]),
-        )
+        numbers = []
+        times = []
+        places = []
+        for variant, (ours, theirs) in aligned.items():
+            cases = log.cases_of[variant]
+            numbers.append(np.full(len(cases), len(ours)))
+            times.append(log.clock[log.offsets[cases][:, None] + theirs].ravel())
+            places.append(np.tile(ours, len(cases)))
+        return cls(*map(np.concatenate, (numbers, times, places)))
 
     def moved(self, times: Ints) -> Moved:
         """How far the times of each case lie from ``times``, shape (times,)."""
@@ -270,8 +272,8 @@ class Links:
             # More are kept for a while than weigh most in the end.
             found = _heaviest(sought.values())
             if self._origins:
-                for number in found[inside(found, first, here.released.cases)].tolist():
-                    told[number] = here.released.told(number - first)
+                for number in found[inside(found, first, part.cases)].tolist():
+                    told[number] = part.told(number - first)
         asked = _heaviest(sought.values())
         claims = np.zeros(len(asked))
         # Others of the log may have become the same cases.
@@ -289,7 +291,7 @@ class Links:
         for first, part in self.released.numbered_parts("looking at released cases"):
             here = self._of_parts(self.source, part)
             for case, each in sought.items():
-                yield case, here.released, each.posterior(here._weights(case), first)
+                yield case, part, each.posterior(here._weights(case), first)
 
     def _of_parts(self, source: CodedLog, released: CodedLog) -> "Links":
         """The same for parts of the two logs. Of these nothing is asked twice, nor remembered."""
@@ -446,8 +448,8 @@ class Links:
 
     def _aligned(self, variant: int, row: int) -> tuple[Ints, Ints]:
         """The events that a variant of the source and a released one have in common, in order."""
-        before, after = self.source.sequences[variant], self.released.sequences[row]
-        blocks = LCSseq.opcodes(before, after).as_matching_blocks()
+        edits = LCSseq.opcodes(self.source.sequences[variant], self.released.sequences[row])
+        blocks = edits.as_matching_blocks()
         ours = [np.arange(each.a, each.a + each.size) for each in blocks]
         theirs = [np.arange(each.b, each.b + each.size) for each in blocks]
         return np.concatenate(ours), np.concatenate(theirs)
@@ -467,12 +469,12 @@ class Links:
         sizes = [len(prior) for prior, _ in possible]
         prior = np.concatenate([each for each, _ in possible])
         moved = Moved(*map(np.concatenate, zip(*(each for _, each in possible), strict=True)))
-        offsets = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        begins = offsets_of(sizes)[:-1]
 
         def likelihood(scales: Scales) -> float:
             weights = prior + moved.log_likelihood(scales, self._span)
-            highest = np.maximum.reduceat(weights, offsets)
-            sums = np.add.reduceat(np.exp(weights - np.repeat(highest, sizes)), offsets)
+            highest = np.maximum.reduceat(weights, begins)
+            sums = np.add.reduceat(np.exp(weights - np.repeat(highest, sizes)), begins)
             return float((highest + np.log(sums)).sum())
 
         # One scale for all times; then one for starts and one for gaps, in turns.
@@ -509,13 +511,14 @@ class Links:
         number = min(number, self.looked_for)
         chosen = noise.permutation(source.cases)[:number].tolist()
         # Bisection on logarithms: the sharper the likelihood, the more is claimed.
-        low, high = np.log(_SHARPNESS[0]), np.log(_SHARPNESS[1])
+        low, high = np.log(_SHARPNESS)
         for _ in range(_HALVINGS):
-            trial.sharpness = float(np.exp((low + high) / 2))
+            middle = (low + high) / 2
+            trial.sharpness = float(np.exp(middle))
             if trial.overclaims(chosen, became) > 0:
-                high = (low + high) / 2
+                high = middle
             else:
-                low = (low + high) / 2
+                low = middle
         return float(np.exp((low + high) / 2))
 
     def in_sequences_of_release(

@@ -479,7 +479,8 @@ def _figures(
     targets: int,
 ) -> MembershipFigures:
     delta = 0.0 if attacked.claimed is None else attacked.claimed.delta
-    kept = [(name, scores) for name, scores in groups if scores.can_be_judged]
+    # Without members, or without others, there is nothing to judge.
+    kept = [each for each in groups if each[1].member.any() and not each[1].member.all()]
     shown = [epsilon_shown(scores, level, delta) for _, scores in kept for level in _levels(scores)]
     return MembershipFigures(
         mechanism=attacked.name,
