@@ -1,9 +1,13 @@
 # The command `cloakwork` alone: not as root, on a read-only file system, without network:
 #
 #   docker build --tag cloakwork .
-#   docker run --rm --network none --read-only --tmpfs /tmp --cap-drop ALL --security-opt no-new-privileges \
-#     --user "$(id -u):$(id -g)" --volume "$PWD:/work" --volume "$HOME/.local/share/cloakwork:/data" \
+#   mkdir -p "$HOME/.local/share/cloakwork"
+#   docker run --rm --network none --read-only --tmpfs /tmp \
+#     --cap-drop ALL --security-opt no-new-privileges --user "$(id -u):$(id -g)" \
+#     --volume "$PWD:/work" --volume "$HOME/.local/share/cloakwork:/data" \
 #     cloakwork apply policy.yaml log.xes.gz --out release
+#
+# The folder is made first: Docker would make a missing one, and root would own it.
 FROM python:3.11-slim AS build
 WORKDIR /source
 COPY pyproject.toml constraints.txt README.md LICENSE ./

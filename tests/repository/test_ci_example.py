@@ -208,10 +208,19 @@ def test_versions_agree() -> None:
     assert VERSION in (ROOT / "README.md").read_text("utf-8").partition("To cite:")[2]
 
 
-def test_the_image_is_built_of_files_that_are_there() -> None:
-    """And runs as nobody in particular, with what it may write named."""
+def test_the_image_is_built_of_what_the_wheel_is_made_of() -> None:
+    """And runs as nobody in particular; the page that tells of it has the commands of its head."""
     lines = (ROOT / "Dockerfile").read_text("utf-8").splitlines()
-    copied = [line.split()[1:-1] for line in lines if re.match("COPY (?!--from)", line)]
-    assert copied and all((ROOT / name).exists() for names in copied for name in names)
+    copies = [line.split()[1:-1] for line in lines if re.match("COPY (?!--from)", line)]
+    copied = {Path(name) for names in copies for name in names}
+    assert all((ROOT / name).exists() for name in copied)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
+    needed = ["pyproject.toml", "constraints.txt", project["project"]["readme"]]
+    needed += [*project["project"]["license-files"], *wheel["packages"], *wheel["force-include"]]
+    assert [name for name in needed if copied.isdisjoint({Path(name), *Path(name).parents})] == []
     users = [line.split()[1] for line in lines if line.startswith("USER ")]
     assert users and not re.match(r"(0|root)\b", users[-1])
+    commands = [line.removeprefix("#   ") for line in lines if line.startswith("#   ")]
+    page = (ROOT / "docs" / "engineer.md").read_text("utf-8")
+    assert commands and "\n".join(["```bash", *commands, "```"]) in page
