@@ -147,16 +147,21 @@ def fixed_key() -> bytes:
 def released(folder: Path) -> Texts:
     """Of a release folder: the rows, the plan, and what the statement claims."""
     (log,) = folder.glob("log.*")
-    plan = json.loads((folder / "plan.json").read_text("utf-8"))
+    plan = json.loads((folder / "plan.json").read_text("utf-8"), parse_float=nine_digits)
     left_out = MOVED | LATER
     plan["considered"] = [row for row in plan["considered"] if row["mechanism"] not in left_out]
     envelope = json.loads((folder / "statement.json").read_text("utf-8"))
-    statement = json.loads(base64.b64decode(envelope["payload"]))
+    statement = json.loads(base64.b64decode(envelope["payload"]), parse_float=nine_digits)
     without_drawn_ids(statement)
     texts = {"plan": as_text(plan), "statement": as_text(statement)}
     if not ended_by_clock(folder):
         texts["rows"] = log.read_text("utf-8") if log.suffix == ".csv" else rows(read_log(log))
     return texts
+
+
+def nine_digits(figure: str) -> float:
+    """A figure without its last bits, which C libraries and versions of Python compute apart."""
+    return float(f"{float(figure):.9g}")
 
 
 def without_drawn_ids(statement: dict[str, Any]) -> None:

@@ -19,7 +19,7 @@ from cloakwork.base.costs import (
 from cloakwork.base.errors import Cause, CloakworkError, PlanImpossible, PlanMoved, PlanUnsound
 from cloakwork.base.facts import Facts
 from cloakwork.base.frozen import frozen
-from cloakwork.base.records import stated, without_prose
+from cloakwork.base.records import agree, stated, without_prose
 from cloakwork.base.text import version_of
 from cloakwork.guarantees import Guarantee
 from cloakwork.guarantees.claims import AskedAgain
@@ -206,16 +206,18 @@ def make_plan(
     )
 
 
-_FIELDS_OF_THE_MAKER = ("engine",)
-"""What a plan says about the program that made it, and nothing follows from."""
+UNPROVABLE = (PlanUnsound, CloakworkError, ValueError, TypeError, LookupError)
+"""What is raised while a plan is proved that nobody could have made: unknown steps, parameters,
+goals.
+"""
 
 
-def prove(plan: Plan, catalogue: Catalogue | None = None) -> tuple[Claim, ...]:
+def prove(plan: Plan) -> tuple[Claim, ...]:
     """The claims that follow from the plan's policy, recomputed.
 
     Raises PlanMoved and PlanUnsound as ``replan`` does.
     """
-    return replan(plan, catalogue).claims
+    return replan(plan).claims
 
 
 def replan(plan: Plan, catalogue: Catalogue | None = None) -> Plan:
@@ -226,9 +228,9 @@ def replan(plan: Plan, catalogue: Catalogue | None = None) -> Plan:
     any, and of the form of the log's file, from which no claim follows. So nothing else that it
     states is trusted: facts, attributes, exposures, every step with its order, parameters, cost and
     lineage, charges, claims, what is unproven, warnings and what was considered are planned anew
-    and must be the same. Prose is not compared: it proves nothing, and whoever shows a plan shows
-    the one returned here. Raises PlanMoved where a step is unknown here, PlanUnsound where anything
-    differs.
+    and must be the same, up to the last bits of a float. Prose is not compared: it proves nothing,
+    and whoever shows a plan shows the one returned here. Raises PlanMoved where a step is unknown
+    here, PlanUnsound where anything differs.
     """
     catalogue = all_mechanisms() if catalogue is None else catalogue
     used = [step.mechanism for step in plan.steps]
@@ -246,9 +248,10 @@ def replan(plan: Plan, catalogue: Catalogue | None = None) -> Plan:
         ).model_copy(update={"form": plan.form})
     except PlanImpossible as error:
         raise PlanUnsound(str(error)) from error
-    # Field by field, so that the refusal names what differs; prose is left out.
-    for name in Plan.model_fields.keys() - set(_FIELDS_OF_THE_MAKER):
-        if stated(getattr(plan, name)) != stated(getattr(implied, name)):
+    # Field by field, so that the refusal names what differs; prose is left out, and the program
+    # that made the plan, from which nothing follows.
+    for name in Plan.model_fields.keys() - {"engine"}:
+        if not agree(stated(getattr(plan, name)), stated(getattr(implied, name))):
             raise PlanUnsound(f"what the plan states about {name} is not what its policy implies")
     return implied
 
@@ -269,11 +272,5 @@ def with_own_sentences(plan: Plan) -> Plan:
     """
     try:
         return replan(plan)
-    except (
-        CloakworkError,
-        PlanUnsound,
-        ValueError,
-        TypeError,
-        LookupError,
-    ):  # parameters that no planner wrote
+    except UNPROVABLE:
         return without_prose(plan)

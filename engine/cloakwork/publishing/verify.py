@@ -46,7 +46,6 @@ from pydantic import JsonValue
 
 from cloakwork.base.costs import Composed, PrivacyEvent, charges_anything
 from cloakwork.base.errors import (
-    CloakworkError,
     GuaranteeBroken,
     LogError,
     PlanMoved,
@@ -67,7 +66,7 @@ from cloakwork.ledger.advisories import AdvisoryMatch, advisories_for
 from cloakwork.log.eventlog import LogHandle
 from cloakwork.log.formats.xes_write import paths_and_texts
 from cloakwork.plan.model import Plan
-from cloakwork.plan.planner import prove
+from cloakwork.plan.planner import UNPROVABLE, prove
 from cloakwork.publishing.folder import (
     MEASUREMENTS_FILE,
     OPTIONAL_FILES,
@@ -109,11 +108,6 @@ EXPECTABLE: Final = ("policy", "dataset", "release")
 RUN_AS_PLANNED: Final = (
     "that this plan ran on that dataset, with fresh noise, and that its public facts are true"
 )
-
-_UNPROVABLE: Final = (PlanUnsound, CloakworkError, ValueError, TypeError, LookupError)
-"""What is raised while a plan is proved that nobody could have made: unknown steps, parameters,
-goals.
-"""
 
 _SHOWS_UNITS: Final = ("keep", "pseudonymise")
 """After these treatments of the unit's attribute a released log shows which cases belong together.
@@ -442,7 +436,7 @@ def check_proof(plan: Plan) -> Check:
     except PlanMoved as error:
         claims = "its claims cannot be derived again and are the signer's word"
         return Check(False, f"{PLAN_FILE}: {claims}: {first_line(error)}{hint}")
-    except _UNPROVABLE as error:
+    except UNPROVABLE as error:
         reason = f"{first_line(error)}{hint}"
         return Check(False, f"{PLAN_FILE}: its claims cannot be derived again: {reason}")
     if not proved:
