@@ -1,11 +1,11 @@
-"""CPU and memory of reading a XES log: Cloakwork beside pm4py, each in a process of its own, all in
-one run.
+"""CPU and memory of reading a XES log, and of writing it again: Cloakwork beside pm4py, each in a
+process of its own, all in one run.
 
     python benchmarks/reading.py [LOG] [--repeat 3] [--json FILE]
 
-CPU is user and system time of reading alone, imports left out; the peak is the process's largest
-resident size, imports included. With several repeats, the smallest of each counts. Without LOG, the
-largest of the real logs is taken if they lie beside the repository.
+CPU is user and system time of reading or writing alone, imports left out; the peak is the process's
+largest resident size, imports included. With several repeats, the smallest of each counts. Without
+LOG, the largest of the real logs is taken if they lie beside the repository.
 """
 
 import argparse
@@ -14,6 +14,7 @@ import platform
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 DEFAULT = ROOT.parent / "shared" / "logs" / "road_traffic_fines.xes.gz"
@@ -66,10 +67,26 @@ READERS: dict[str, tuple[str, str, str]] = {
     "pm4py line_by_line": _pm4py("LINE_BY_LINE"),
 }
 
+WRITTEN = (
+    "import tempfile\nfolder = tempfile.TemporaryDirectory()\nout = folder.name + '/log.xes'\n"
+)
+WRITERS: dict[str, tuple[str, str, str]] = {
+    "cloakwork, written": (
+        f"{CLOAKWORK}, write_log\n{WRITTEN}made = read_log(sys.argv[1])",
+        "write_log(made, out, 'xes')",
+        "made.events.height",
+    ),
+    "pm4py, written": (
+        f"import pm4py\n{WRITTEN}made = pm4py.read_xes(sys.argv[1])",
+        "pm4py.write_xes(made, out)",
+        "len(made)",
+    ),
+}
+
 
 def measure(reader: str, path: Path, repeat: int) -> dict[str, float] | None:
     """CPU seconds, peak MiB and events of one reader; None when it does not run here."""
-    prepare, read, events = READERS[reader]
+    prepare, read, events = (READERS | WRITERS)[reader]
     script = MEASURE.format(prepare=prepare, read=read, events=events)
     runs = []
     for _ in range(repeat):
@@ -80,6 +97,23 @@ def measure(reader: str, path: Path, repeat: int) -> dict[str, float] | None:
             return None
         runs.append(json.loads(done.stdout.strip().splitlines()[-1]))
     return {name: min(run[name] for run in runs) for name in ("cpu", "peak", "events")}
+
+
+def show(
+    options: argparse.Namespace, rows: dict[str, Any], against: str
+) -> dict[str, dict[str, float] | None]:
+    """Measure some rows and print them; CPU beside that of ``against``."""
+    figures = {reader: measure(reader, options.log, options.repeat) for reader in rows}
+    base = figures[against]
+    print(f"\n{'':38}{'CPU s':>8}{'of ' + against:>20}{'peak MiB':>10}{'events':>10}")
+    for reader, figure in figures.items():
+        if figure is None:
+            print(f"{reader:38}  does not run here")
+            continue
+        share = f"1/{base['cpu'] / figure['cpu']:.1f}" if base else "-"
+        size = f"{figure['peak']:10.0f}{figure['events']:10.0f}"
+        print(f"{reader:38}{figure['cpu']:8.2f}{share:>20}{size}")
+    return figures
 
 
 def main() -> int:
@@ -94,18 +128,10 @@ def main() -> int:
     if not options.log.is_file():
         print(f"{options.log}: there is no such log; name one")
         return 1
-    figures = {reader: measure(reader, options.log, options.repeat) for reader in READERS}
-    base = figures["pm4py iterparse"]
     machine = f"{platform.machine()}, Python {platform.python_version()}"
-    print(f"{options.log.name}, {machine}, best of {options.repeat}\n")
-    print(f"{'reader':38}{'CPU s':>8}{'of iterparse':>14}{'peak MiB':>10}{'events':>10}")
-    for reader, figure in figures.items():
-        if figure is None:
-            print(f"{reader:38}  does not run here")
-            continue
-        share = f"1/{base['cpu'] / figure['cpu']:.1f}" if base else "-"
-        size = f"{figure['peak']:10.0f}{figure['events']:10.0f}"
-        print(f"{reader:38}{figure['cpu']:8.2f}{share:>14}{size}")
+    print(f"{options.log.name}, {machine}, best of {options.repeat}")
+    figures = show(options, READERS, "pm4py iterparse")
+    figures |= show(options, WRITERS, "pm4py, written")
     if options.json:
         options.json.write_text(
             json.dumps({"log": options.log.name, "figures": figures}, indent=2) + "\n"
