@@ -1,14 +1,16 @@
 """A log of any size, made from a small one: fresh cases, more variants as it grows, little memory.
 
     python benchmarks/scale/generate.py OUT EVENTS [--seed-log LOG] [--files 4] [--mutate 0.0005]
-                                        [--people 0] [--attributes] [--seed 1]
+                                        [--people 0] [--attributes] [--amounts 0]
+                                        [--copies 1] [--seed 1]
 
 OUT ends in ``.parquet``, ``.csv.gz`` or ``.xes.gz``; or it is a folder, which gets ``--files``
 Parquet files. Each case is one of the seed log's under a fresh id, later by as much as the log has
 grown and with each step longer or shorter; each event takes another activity with probability
-``--mutate``. Cases overlap in time, and rows of tables are in order of time, so that those of a
-case lie apart; XES holds whole cases. Written is as much as was asked for, cases being whole: some
-events more.
+``--mutate``. With ``--copies N`` each case has a number below N, which its activities carry, so
+that there are N times as many activities; ``--amounts N`` gives each event N numbers. Cases overlap
+in time, and rows of tables are in order of time, so that those of a case lie apart; XES holds whole
+cases. Written is as much as was asked for, cases being whole: some events more.
 """
 
 import argparse
@@ -69,11 +71,18 @@ class SeedCases:
         )
 
 
+def alphabet_of(activities: list[str], copies: int) -> list[str]:
+    """The activities, and as many again under another number for each further copy."""
+    numbered = [f"{activity} {copy}" for copy in range(1, copies) for activity in activities]
+    return activities + numbered
+
+
 def case_batches(seed: SeedCases, asked: argparse.Namespace) -> Iterator[pl.DataFrame]:
     """Tables of whole cases by their starts, one row an event, until there are enough."""
     draws = np.random.default_rng(asked.seed)
     lengths = np.diff(seed.offsets)
     people = max(1, round(asked.events / lengths.mean() / asked.people)) if asked.people else 0
+    labels = pl.Series(alphabet_of(seed.alphabet, asked.copies))
     cases, events, now = 0, 0, float(seed.first)
     while events < asked.events:
         chosen = draws.integers(0, len(lengths), CASES_AT_ONCE)
@@ -87,6 +96,9 @@ def case_batches(seed: SeedCases, asked: argparse.Namespace) -> Iterator[pl.Data
         codes[changed] = draws.integers(0, len(seed.alphabet), int(changed.sum()))
         starts = now + np.cumsum(draws.exponential(seed.typical / STAGGERED, len(chosen)))
         now = float(starts[-1])
+        if asked.copies > 1:
+            copy_of_case = draws.integers(0, asked.copies, len(chosen))
+            codes += np.repeat(copy_of_case, per_case) * len(seed.alphabet)
         slower = np.repeat(np.exp(draws.normal(0, 0.3, len(chosen))), per_case)
         times = np.repeat(starts, per_case) + slower * seed.since_start[rows]
         of_case = np.repeat(np.arange(len(chosen)), per_case)
@@ -94,7 +106,7 @@ def case_batches(seed: SeedCases, asked: argparse.Namespace) -> Iterator[pl.Data
             CASE_ID: pl.Series(np.arange(cases, cases + len(chosen)))
             .cast(pl.String)
             .str.zfill(9)[of_case],
-            ACTIVITY: pl.Series(seed.alphabet)[codes],
+            ACTIVITY: labels[codes],
             TIMESTAMP: pl.Series(times.astype(np.int64))
             .cast(pl.Datetime("us", "UTC"))
             .dt.truncate("1ms"),
@@ -107,6 +119,9 @@ def case_batches(seed: SeedCases, asked: argparse.Namespace) -> Iterator[pl.Data
                 draws.integers(0, RESOURCES, len(rows))
             ).cast(pl.String)
             columns["amount"] = pl.Series(np.round(draws.exponential(100, len(rows)), 2))
+        for number in range(asked.amounts):
+            amounts = np.round(draws.exponential(100, len(rows)), 2)
+            columns[f"amount {number}"] = pl.Series(amounts)
         cases, events = cases + len(chosen), events + len(rows)
         yield pl.DataFrame(columns)
 
@@ -193,6 +208,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--mutate", type=float, default=0.0005)
     parser.add_argument("--people", type=float, default=0, help="cases of a person, on average")
     parser.add_argument("--attributes", action="store_true")
+    parser.add_argument("--amounts", type=int, default=0, help="numbers of each event")
+    parser.add_argument("--copies", type=int, default=1, help="of each activity")
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args(arguments)
     seed = SeedCases.of(asked.seed_log)

@@ -1,10 +1,11 @@
 """What the driver needs on a cluster of Spark: ``cloakwork apply`` with two executors in processes
 of their own, and the most memory that the driver's two processes (Python, and the JVM with a heap
-of 1 GB at most) and the executors hold.
+of 1 GB at most) and the executors hold; and the bytes that Spark shuffles.
 
-    python benchmarks/scale/spark_driver.py LOG [LOG ...] [--policy NAME]
+    python benchmarks/scale/spark_driver.py LOG [LOG ...] [--policy NAME] [--master MASTER]
 
-Each LOG is a Parquet file or a folder of such files, as ``generate.py`` makes them. Needs Java and
+Each LOG is a Parquet file or a folder of such files, as ``generate.py`` makes them. With
+``--master local[2]`` one JVM does everything, which is faster: for the bytes alone. Needs Java and
 the extra ``spark``. One line of JSON a log.
 """
 
@@ -30,6 +31,8 @@ SETTINGS = {
     "spark.executor.memory": "1g",
     "spark.executorEnv.POLARS_MAX_THREADS": "1",
     "spark.sql.shuffle.partitions": "8",
+    "spark.eventLog.enabled": "true",
+    "spark.eventLog.compress": "false",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
@@ -73,21 +76,37 @@ def look(root: int, most: dict[str, int]) -> None:
         most[name] = max(most.get(name, 0), held)
 
 
-def measured(log: Path, policy: Path) -> dict[str, float]:
+def shuffled(folder: Path) -> int:
+    """Bytes that tasks wrote for others to read, by Spark's event log."""
+    total = 0
+    for path in folder.rglob("events_*"):
+        for line in path.read_text("utf-8").splitlines():
+            event = json.loads(line)
+            if event["Event"] == "SparkListenerTaskEnd":
+                written = (event.get("Task Metrics") or {}).get("Shuffle Write Metrics") or {}
+                total += written.get("Shuffle Bytes Written", 0)
+    return total
+
+
+def measured(log: Path, policy: Path, master: str) -> dict[str, float]:
     """The figures of one release."""
     with tempfile.TemporaryDirectory(dir=os.environ.get("CLOAKWORK_SCALE")) as name:
         folder = Path(name)
         (folder / "work").mkdir()
         text = policy.read_text("utf-8").replace("report: [json]", "report: []")
         (folder / "policy.yaml").write_text(text, "utf-8")
-        settings = SETTINGS | {"spark.local.dir": str(folder / "local")}
+        (folder / "events").mkdir()
+        settings = SETTINGS | {
+            "spark.local.dir": str(folder / "local"),
+            "spark.eventLog.dir": (folder / "events").as_uri(),
+        }
         options = " ".join(f"--conf {key}={value}" for key, value in settings.items())
         environment = os.environ | {
             "CLOAKWORK_HOME": name,
             "CLOAKWORK_WORK": str(folder / "work"),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_LOCAL_HOSTNAME": "localhost",
-            "PYSPARK_SUBMIT_ARGS": f"--master local-cluster[2,1,1024] {options} pyspark-shell",
+            "PYSPARK_SUBMIT_ARGS": f"--master {master} {options} pyspark-shell",
             # Executors find the package as this process does.
             "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
         }
@@ -114,6 +133,7 @@ def measured(log: Path, policy: Path) -> dict[str, float]:
                 errors.seek(0)
                 raise SystemExit(errors.read().decode(errors="replace")[-2000:])
         figures = {part: round(held / 1e6) for part, held in most.items()}
+        figures["shuffled_bytes"] = shuffled(folder / "events")
         return figures | {"wall_s": round(time.monotonic() - begun)}
 
 
@@ -122,9 +142,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("logs", nargs="+", type=Path, metavar="LOG")
     parser.add_argument("--policy", default="dp-whole-log")
+    parser.add_argument("--master", default="local-cluster[2,1,1024]")
     asked = parser.parse_args()
     for log in asked.logs:
-        figures = measured(log, HERE / "policies" / f"{asked.policy}.yaml")
+        figures = measured(log, HERE / "policies" / f"{asked.policy}.yaml", asked.master)
         print(json.dumps({"log": log.name, "policy": asked.policy} | figures), flush=True)
 
 
