@@ -63,10 +63,10 @@ def anonymize(
     ``frame``: what ``read_log`` takes, by pm4py's names of columns. ``guarantee``: ``dp``, for each
     case, of the activities with their order (``epsilon``, ``delta``); or ``k-anonymity`` of the
     activity sequences (``k``). Under ``dp`` times are drawn where ``assume`` has a ``window`` and a
-    ``longest_gap``, and each of ``attributes``, with its domain or range: both as in a policy, and
-    public. All else is left out. ``total``: what all releases of ``dataset`` may cost, such as
-    ``{"epsilon": 4, "delta": 1e-5}``. pm4py looks for times, so where a release has none they are
-    made up, and said to be.
+    ``longest_gap``, and each of ``attributes``, with its role and its domain or range: as in a
+    policy, and public. All else is left out. ``total``: what all releases of ``dataset`` may cost,
+    such as ``{"epsilon": 4, "delta": 1e-5}``. pm4py looks for times, so where a release has none
+    they are made up, and said to be.
 
     The table's ``attrs["privacy"]`` has ``guarantees``, ``exposed``, ``cost`` and ``warnings`` in
     words, and the ``release`` in the ledger. No statement is signed: ``cloakwork.release`` does

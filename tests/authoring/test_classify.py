@@ -227,6 +227,16 @@ def test_identifiers_of_real_logs_are_found(name):
     assert {each.name for each in found if each.role == "identifier"} == set(IDENTIFYING[name])
 
 
+def test_how_long_work_took_is_a_number():
+    """Seconds that no other case has number nothing; they are to be asked for."""
+    for name, released in (("service_time", True), ("seconds", False)):
+        cases = [f"c{number:02}" for number in range(60)]
+        events = {"case:concept:name": cases, "concept:name": "a", name: range(60)}
+        log = EventLog.from_polars(pl.DataFrame(events, strict=False))
+        (figures,) = (each for each in figures_of(log) if each.name == name)
+        assert classify(figures).may_be_released is released
+
+
 def test_few_cases_single_out():
     """A value that few hold is told by who has any."""
     assert PROPOSALS["case:odd"].figures.cases < FEW_CASES

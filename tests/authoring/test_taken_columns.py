@@ -7,7 +7,7 @@ import pytest
 
 from cloakwork.authoring import explore
 from cloakwork.authoring.advice import lint_input
-from cloakwork.authoring.suggestion import read_unknown
+from cloakwork.authoring.suggestion import read_unknown, told_by_options
 from cloakwork.errors import LogError
 from cloakwork.log.formats import InputOptions, read_log
 from cloakwork.plan.policies import load_policy
@@ -66,6 +66,9 @@ def test_a_remedy_is_one_that_the_author_has(tmp_path):
     with pytest.raises(LogError, match="--input") as refused:
         read_unknown(table(path), said={"time_format": "%d.%m.%Y"})
     assert "spec.input" not in str(refused.value)
+    path.write_bytes(table(path).read_text("utf-8").encode("cp1252"))
+    with pytest.raises(LogError, match=r"say --input encoding=cp1252$"), told_by_options():
+        read_log(path)
 
 
 def test_lint_goes_by_the_column_of_the_policy(cloakwork, tmp_path):

@@ -13,7 +13,7 @@ import polars as pl
 
 from cloakwork.base.arrays import Floats
 from cloakwork.base.frozen import frozen
-from cloakwork.base.naming import values_of
+from cloakwork.base.naming import SERVICE_TIME, values_of
 from cloakwork.base.text import words_of
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
 from cloakwork.log.times import parse_times
@@ -404,7 +404,7 @@ def classify(figures: Figures) -> Proposal:
     speaks of the attribute decides.
     """
     words = words_of(figures.bare_name)
-    is_measured = figures.type in ("number", "truth value")
+    is_measured = figures.type in ("number", "truth value") or figures.name == SERVICE_TIME
     rare = "; some values are rare" if 0 < figures.least < FEW_CASES else ""
 
     def named(kinds: frozenset[str]) -> bool:

@@ -101,6 +101,8 @@ def told_by_options() -> Iterator[None]:
         hint = error.problem.hint
         if hint is None or "spec.input" not in hint:
             raise
+        valued = r"(encoding|delimiter|\w*format): ('.*?'|\S+) under spec\.input( in the policy)?"
+        hint = re.sub(valued, r"--input \1=\2", hint)
         hint = re.sub(r" ?under spec\.input( in the policy)?", " as --input NAME=VALUE", hint)
         hint = hint.replace("spec.input.columns, or --column", "--column")
         hint = hint.replace("spec.input.", "--input ")

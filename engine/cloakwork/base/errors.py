@@ -219,7 +219,8 @@ class SameCases(CloakworkError):
         owner = "" if is_declared else " --owner NAME"
         super().__init__(
             f"{seen} (read off the raw log: internal), and nobody has a budget twice: write "
-            f"metadata.dataset: {other}; if they are other people, their owner signs that: "
+            f"metadata.dataset: {other}; if they are other people, numbered alike, their owner "
+            "signs that: "
             f"cloakwork dataset declare {dataset} --distinct-from {other}{owner} --reason WHY"
         )
 

@@ -470,7 +470,7 @@ def _explain_unconvertible(charge: Charge, book: Book, apart: bool) -> str:
     """Say what is missing, and what to declare. ``apart``: kept apart by this policy, and not by an
     earlier one.
     """
-    opening = f"what was charged per '{charge.unit}' cannot be added up per '{book.unit}'"
+    opening = f"what is charged per '{charge.unit}' cannot be added up per '{book.unit}'"
     if book.currency == "local":
         return f"{opening}: how many values a case has is not declared"
     if apart:

@@ -606,7 +606,8 @@ def _require_columns(frame: object, **named: str) -> None:
             raise LogError(
                 "table",
                 f"has no column '{column}'",
-                hint=f"say which one holds it: {parameter}='...'",
+                hint=f"rename the one that holds it, or say columns={{'{column}': '...'}} "
+                f"(of from_pandas and from_polars {parameter}='...')",
             )
 
 

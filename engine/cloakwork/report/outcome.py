@@ -119,7 +119,7 @@ def useless(release: "Release") -> Iterator[str]:
         return
     why = (
         "the log is empty, or nothing occurs in enough cases for this guarantee; "
-        f"{_what_keeps_more(release.plan)}"
+        f"{_what_keeps_more(release.plan)}; so does assume.alphabet, where activities are drawn"
     )
     if release.plan.facts.alphabet is not None:
         why = (

@@ -136,7 +136,7 @@ class _Search:
                 self.leave_open(TIMESTAMP, said, tuple(each.name for each in near))
                 return
             best = ends[0]
-            others = f", of {listed}"
+            others = f", of {listed} (--input starts=NAME reads when work began)"
             is_sure = False
         elif best.is_constant and (best.points < 0 or names(words_of(best.name), OF_CASE_WORDS)):
             self._leave_time_open([best], (best.name,))

@@ -235,7 +235,7 @@ def _files_in(folder: Path, pattern: str = "*") -> tuple[Path, ...]:
             raise LogError(
                 each,
                 said,
-                hint=f"name the log itself, or remove it; such a folder holds files in {SUPPORTED}",
+                hint=f"name the log itself, such as log.xes.gz in a release; read are {SUPPORTED}",
             )
     return _of_one_format(files)
 
