@@ -12,6 +12,7 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import cloudpickle
 import numpy as np
@@ -171,7 +172,10 @@ def test_commands_read_tables_by_files_that_go_with_them(
     permuted = table.sample(fraction=1, shuffle=True, seed=2)
     files = engine.session.read.parquet(str(in_files(permuted, tmp_path / "log")))
     files.createOrReplaceTempView("events")
+    # Its default is another file system, as on most clusters, and rows do not go there.
+    engine.session.conf.set("fs.defaultFS", "viewfs:///")
     found = registered_engine("spark").in_files("spark:events")
+    engine.session.conf.unset("fs.defaultFS")
     columns = {"row": "n"}
     in_memory = read_log(tmp_path / "whole.parquet", columns=columns)
     assert_same_log(in_memory, read_log(found.path, columns=columns))
@@ -456,6 +460,18 @@ def test_a_process_of_spark_that_is_gone_is_told_without_what_its_jvm_says(lost:
         raise raised
     said = f"a process of Spark ended ({lost}); Spark's own log says more"
     assert str(told.value) == f"spark: a task failed: {said}"
+
+
+def test_a_table_that_spark_cannot_write_is_told_without_values_and_ends_spark(
+    engine: SparkEngine,
+) -> None:
+    """Other tasks would make the work folder again after it was removed, readable for all."""
+    rows = engine.session.sql("SELECT CAST(value AS INT) AS n FROM VALUES ('secret') AS (value)")
+    rows.createOrReplaceTempView("misread")
+    with patch.object(type(engine.session), "stop") as stop, pytest.raises(MechanismError) as told:
+        registered_engine("spark").in_files("spark:misread")
+    assert "secret" not in str(told.value)
+    assert stop.called
 
 
 def failing(place: int, batch: EventLog) -> None:

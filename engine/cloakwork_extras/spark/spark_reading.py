@@ -62,9 +62,16 @@ class OnSpark:
         engine = spark_engine()
         # Else Spark writes times by which nobody can tell that they are in UTC.
         engine.session.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
-        with in_one_line(f"reading {table}"):
-            rows = engine.session.table(table.removeprefix(TABLE_PREFIX))
-            rows.write.mode("append").parquet(str(engine.workspace.path))
+        try:
+            with in_one_line(f"reading {table}"):
+                rows = engine.session.table(table.removeprefix(TABLE_PREFIX))
+                # Else the raw log goes to the file system that Spark has by default.
+                folder = f"file:{engine.workspace.path.absolute()}"
+                rows.write.mode("append").parquet(folder)
+        except BaseException:
+            # Else tasks write on, and make the folder again, for all to read.
+            engine.session.stop()
+            raise
         return engine.workspace
 
 

@@ -132,16 +132,17 @@ def _gone() -> tuple[type[Exception], ...]:
 
 def _cause(error: Exception) -> str:
     """What went wrong, as far as it can be said without what the log holds."""
-    # Messages of Python errors may hold rows of the log: only their kinds are handed on.
+    from pyspark.errors import AnalysisException
+
+    # Other messages may hold rows of the log: only their kinds are handed on.
     said = str(error)
     if "No module named" in said:
         return (
             "Spark's Python lacks cloakwork or what it needs; install the same version on every "
             "executor"
         )
-    condition = getattr(error, "getCondition", getattr(error, "getErrorClass", None))
-    name = condition() if condition is not None else None
-    if name and "PythonException" not in type(error).__name__:
+    # Raised before any row is read.
+    if isinstance(error, AnalysisException):
         return first_line(error)
     kinds = [line for line in said.splitlines() if line and not line.startswith((" ", "\t"))]
     raised = next((line.partition(":")[0] for line in reversed(kinds) if "Error" in line), "")
