@@ -23,6 +23,7 @@ from cloakwork.guarantees.claims import (
     ConditionedOn,
     ExposureReason,
     Reason,
+    StartsFromService,
     TreatmentReason,
 )
 from cloakwork.mechanisms.base import Mechanism, Proof
@@ -160,7 +161,7 @@ class Plan(Frozen):
     @property
     def output(self) -> LogForm:
         """How the log is written; where the policy leaves it to the log that comes in, as that."""
-        return self.policy.form_of_release(self.form)
+        return self.policy.form_of_release(self.form, starts=StartsFromService() in self.warnings)
 
     @property
     def released(self) -> frozenset[str]:

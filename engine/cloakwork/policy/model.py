@@ -497,11 +497,11 @@ class Policy(Described):
             goals.append(goal.model_copy(update=update))
         return tuple(goals)
 
-    def form_of_release(self, found: LogForm | None) -> LogForm:
-        """How the log is written; with ``auto`` as it was found to come in."""
+    def form_of_release(self, found: LogForm | None, *, starts: bool) -> LogForm:
+        """How the log is written, with ``starts`` or not; with ``auto`` as it came in."""
         stated = self.spec.output.format
         form = (found or LogForm()) if stated == "auto" else LogForm(format=stated)
-        if self.spec.input is None or self.spec.input.starts is None:
+        if not starts:
             return form
         options = (form.options or InputOptions()).model_copy(update={"starts": START})
         return form.model_copy(update={"options": options})

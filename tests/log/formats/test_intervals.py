@@ -299,6 +299,13 @@ def test_of_groups_of_service_times_no_start_is_made(tmp_path: Path) -> None:
     assert "start_timestamp" not in columns
 
 
+def test_a_table_without_service_times_is_released(tmp_path: Path) -> None:
+    """It was charged, and then refused, as no column held a start."""
+    policy = policy_file(tmp_path, written="csv", rule="{treatment: drop}")
+    made = release(policy, written_log(tmp_path, "xes"), tmp_path / "out", engine="memory")
+    assert "start_timestamp" not in (made.folder / "log.csv").read_text().splitlines()[0]
+
+
 def test_starts_that_are_left_out_are_told(tmp_path: Path) -> None:
     """And what to write to keep them; where the policy says it, nothing is left out."""
     text = policy_file(tmp_path).read_text()
