@@ -59,7 +59,6 @@ from cloakwork.evaluation.whole_log import (
     time_curves,
 )
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog, LogHandle, joined_batches
-from cloakwork.log.formats.row_source import Keeps
 from cloakwork.log.times import parse_times
 from cloakwork.mechanisms.steps import Figures
 from cloakwork.plan.model import Plan, Step
@@ -207,7 +206,7 @@ class _Looks(NamedTuple):
 def _looks_in(
     _: int,
     log: EventLog,
-    releases: Keeps,
+    releases: Callable[[str], bool],
 ) -> dict[str, _Looks]:
     """Of each released column of a batch but the standard ones."""
     return {

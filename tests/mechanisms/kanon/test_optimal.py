@@ -137,7 +137,7 @@ def test_short_of_time_it_says_how_far_it_came(
     """The answer is k-anonymous, the bound no more than its cost; whoever listens hears both."""
     monkeypatch.setattr("cloakwork.base.progress.SILENT_FOR", -1.0)
     problem, heard = random_problem(120, 8, scope), list[str]()
-    params = OptimalParams(k=8, scope=scope, split_cases=split_cases, seconds=0.3)
+    params = OptimalParams(k=8, scope=scope, split_cases=split_cases, seconds=0.3, gap=0)
     with heard_by(heard.append):
         solution = solved(OPTIMAL, params, problem)
     assert solution.bound is not None
