@@ -1,6 +1,6 @@
 """What the driver needs on a cluster of Spark: ``cloakwork apply`` with two executors in processes
 of their own, and the most memory that the driver's two processes (Python, and the JVM with a heap
-of 1 GB at most) and the executors hold; and the bytes that Spark shuffles.
+of 640 MB at most) and the executors hold; and the bytes that Spark shuffles.
 
     python benchmarks/scale/spark_driver.py LOG [LOG ...] [--policy NAME] [--master MASTER]
 
@@ -25,7 +25,7 @@ sys.path.insert(0, str(HERE))
 from cell import EVERY, tree_of  # noqa: E402 - beside this script
 
 SETTINGS = {
-    "spark.driver.memory": "1g",
+    "spark.driver.memory": "640m",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.executor.memory": "1g",
