@@ -238,7 +238,13 @@ class Registry:
         )
 
 
-def _statement(act: Act, policy: Policy, text: str, person: str, reason: str) -> RegistryStatement:
+def _statement(
+    act: Act,
+    policy: Policy,
+    text: str,
+    person: str,
+    reason: str,
+) -> RegistryStatement:
     meta = policy.metadata
     return _checked(
         {

@@ -213,7 +213,14 @@ class SameCases(CloakworkError):
 
     exit_code = 4
 
-    def __init__(self, dataset: str, other: str, seen: str, *, is_declared: bool) -> None:
+    def __init__(
+        self,
+        dataset: str,
+        other: str,
+        seen: str,
+        *,
+        is_declared: bool,
+    ) -> None:
         self.dataset = dataset
         self.other = other
         owner = "" if is_declared else " --owner NAME"

@@ -89,17 +89,8 @@ def measured_of(summary: pl.DataFrame, noise: Noise) -> Measured:
     owners = None
     if UNIT in summary.columns:
         row_of = shuffled.select(VARIANT).with_row_index("row")
-        found = summary.join(
-            row_of,
-            on=VARIANT,
-            how="left",
-            maintain_order="left",
-        )
-        listed = found.select(
-            "row",
-            UNIT,
-            pl.col(CASES_OF_UNIT).alias(CASES),
-        )
+        found = summary.join(row_of, on=VARIANT, how="left", maintain_order="left")
+        listed = found.select("row", UNIT, pl.col(CASES_OF_UNIT).alias(CASES))
         owners = _owners(listed.explode(UNIT, CASES))
     return Measured(_cases_of(shuffled[VARIANT]), counts, owners)
 
@@ -191,12 +182,7 @@ def _column_of(values: pl.Series) -> Column:
         values = alphabet.cast(pl.Float64, strict=False).gather(known)
     numbers = values.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
     is_missing = ~np.isfinite(numbers)
-    return Column(
-        np.where(is_missing, 0.0, numbers),
-        is_missing,
-        codes,
-        tuple(alphabet),
-    )
+    return Column(np.where(is_missing, 0.0, numbers), is_missing, codes, tuple(alphabet))
 
 
 def _cases_of(variants: pl.Series) -> Cases:
@@ -277,12 +263,7 @@ class ColumnsOfCases:
     offsets: Ints
 
     @classmethod
-    def of(
-        cls,
-        columns: ColumnValues,
-        index: Ints,
-        offsets: Ints,
-    ) -> "ColumnsOfCases":
+    def of(cls, columns: ColumnValues, index: Ints, offsets: Ints) -> "ColumnsOfCases":
         """Raises ValueError where a column has not one value for each event, or case."""
         for name, values in columns.items():
             rows = len(index) if name.startswith(CASE_PREFIX) else int(offsets[-1])

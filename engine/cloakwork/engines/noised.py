@@ -23,11 +23,7 @@ from cloakwork.base.naming import CASE_PREFIX, named, values_of
 from cloakwork.engines.measured import coded_cases, enriched
 from cloakwork.kernel.cases import Cases
 from cloakwork.kernel.local import BoundedNoise, Randomising
-from cloakwork.kernel.perturb import (
-    Perturbing,
-    RawTimes,
-    StartsAndGaps,
-)
+from cloakwork.kernel.perturb import Perturbing, RawTimes, StartsAndGaps
 from cloakwork.log.eventlog import TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.mechanisms.steps import (
     Completion,
@@ -96,25 +92,12 @@ class SampleOfNoised:
         # Groups as numbers: 0 for starts, one more than its code for an activity, then pairs.
         width = len(cases.alphabet) + 1
         code = cases.codes + 1
-        gaps = self._measured(
-            batch,
-            code[noised.gap_rows],
-            noised.gap_rows,
-            noised.gaps,
-        )
+        gaps = self._measured(batch, code[noised.gap_rows], noised.gap_rows, noised.gaps)
         pair = code[pair_rows - 1] * width + code[pair_rows]
         starts = self._measured(
-            batch,
-            np.zeros(len(noised.starts), np.int64),
-            noised.start_rows,
-            noised.starts,
+            batch, np.zeros(len(noised.starts), np.int64), noised.start_rows, noised.starts
         )
-        pairs = self._measured(
-            batch,
-            pair,
-            pair_rows,
-            noised.gaps[of_pair],
-        )
+        pairs = self._measured(batch, pair, pair_rows, noised.gaps[of_pair])
         kept = _lowest_priorities(pl.concat([starts, gaps, pairs]))
         return _named_groups(kept, cases.alphabet)
 
@@ -131,11 +114,7 @@ class SampleOfNoised:
     def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
         """The lowest priorities of all batches, in their order; groups by name."""
         groups = summaries.select(_KEYS).unique().sort(_KEYS).with_row_index(_GROUP)
-        numbered = summaries.join(groups, on=_KEYS).select(
-            _GROUP,
-            _PRIORITY,
-            _VALUE,
-        )
+        numbered = summaries.join(groups, on=_KEYS).select(_GROUP, _PRIORITY, _VALUE)
         kept = _lowest_priorities(numbered.explode(_PRIORITY, _VALUE))
         return groups.join(kept, on=_GROUP).sort(_GROUP).drop(_GROUP)
 
@@ -195,9 +174,7 @@ def _codes(labels: pl.Series, alphabet: pl.Series) -> Ints:
 
 
 def noise_on_times(
-    perturbing: Perturbing,
-    complete: Callable[[NoisySample], Completion],
-    stream: Stream,
+    perturbing: Perturbing, complete: Callable[[NoisySample], Completion], stream: Stream
 ) -> MapCasesBySummary:
     """Give every event of a log a time made of noisy ones; without a time column it stays as it is.
 
@@ -248,12 +225,7 @@ def raw_times(log: EventLog) -> RawTimes:
     times = log.microseconds
     rows = np.flatnonzero(times.is_not_null().to_numpy())
     microseconds = times.gather(pl.Series(rows)).to_numpy().astype(np.int64)
-    return RawTimes(
-        microseconds,
-        rows,
-        log.offsets,
-        log.index_of_case,
-    )
+    return RawTimes(microseconds, rows, log.offsets, log.index_of_case)
 
 
 def noise_on_values(randomising: Randomising, public: Mapping[str, PublicValues]) -> MapCases:
@@ -289,20 +261,9 @@ class _NoisedValues:
         if not isinstance(noise, BoundedNoise) or public.range is None:
             return Listed(noisy, public.domain or ())
         low, high = public.range
-        drawn = np.clip(
-            low + noisy * ((high - low) / noise.steps),
-            low,
-            high,
-        )
+        drawn = np.clip(low + noisy * ((high - low) / noise.steps), low, high)
         if public.integer:
-            return Numbers(
-                np.where(
-                    noisy < 0,
-                    np.nan,
-                    np.rint(drawn),
-                ),
-                "integer",
-            )
+            return Numbers(np.where(noisy < 0, np.nan, np.rint(drawn)), "integer")
         return Numbers(np.where(noisy < 0, np.nan, drawn))
 
 
@@ -316,11 +277,7 @@ def codes_of(values: pl.Series, public: PublicValues) -> Ints:
     if public.range is not None:
         low, high = public.range
         numbers = texts.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
-        inside = np.clip(
-            np.where(np.isnan(numbers), low, numbers),
-            low,
-            high,
-        )
+        inside = np.clip(np.where(np.isnan(numbers), low, numbers), low, high)
         steps = np.rint((inside - low) / (high - low) * public.steps).astype(np.int64)
         return np.where(np.isnan(numbers), -1, steps)
     # How a float is spelled may follow from the other values: 5 beside a missing one is 5.0.

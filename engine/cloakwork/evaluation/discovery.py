@@ -12,7 +12,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any, Final
 
@@ -20,6 +19,7 @@ from pydantic import Field
 
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.quantities import Frozen
+from cloakwork.evaluation.control_flow import Histogram
 
 NOISE: Final = 0.2
 NAME: Final = "audit/discovery"
@@ -45,8 +45,8 @@ class Discovery(Frozen):
 
 
 def evaluate_discovery(
-    source: Mapping[tuple[str, ...], int],
-    release: Mapping[tuple[str, ...], int],
+    source: Histogram,
+    release: Histogram,
 ) -> Discovery:
     """Mine the ``release`` (cases by variant) and try the model on the ``source``.
 
@@ -99,8 +99,8 @@ def evaluate_discovery(
 
 
 def evaluate_in_subprocess(
-    source: Mapping[tuple[str, ...], int],
-    release: Mapping[tuple[str, ...], int],
+    source: Histogram,
+    release: Histogram,
     seconds: float,
 ) -> Discovery:
     """``evaluate_discovery`` in a process of its own, which ends itself after ``seconds``: on some
@@ -134,7 +134,7 @@ def evaluate_in_subprocess(
     return Discovery.model_validate(answer)
 
 
-def _as_pm4py(log: Mapping[tuple[str, ...], int]) -> Any:
+def _as_pm4py(log: Histogram) -> Any:
     """The log as pm4py's own object; cases of one variant are one trace, several times."""
     from pm4py.objects.log.obj import Event, EventLog, Trace
 

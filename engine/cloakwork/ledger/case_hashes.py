@@ -237,7 +237,13 @@ def _key_check(key: bytes) -> str:
     return hashlib.blake2b(b"", key=key, digest_size=HASH, person=b"check of the key").hexdigest()
 
 
-def _row_digest(key: bytes, release: str, dataset: str, window: str, hashes: bytes) -> str:
+def _row_digest(
+    key: bytes,
+    release: str,
+    dataset: str,
+    window: str,
+    hashes: bytes,
+) -> str:
     """What binds the hashes recorded for a release to it; made with the key, so that whoever has
     the ledger alone cannot make another.
     """

@@ -195,7 +195,13 @@ _JUDGED: Final = frozenset(
 """Fields that functions of their own are about."""
 
 
-def _changes(field: str, was: Any, now: Any, name: str = "", owner: Any = None) -> Iterator[Change]:
+def _changes(
+    field: str,
+    was: Any,
+    now: Any,
+    name: str = "",
+    owner: Any = None,
+) -> Iterator[Change]:
     """Every difference at ``field`` and below, as far down as both sides are of one model, or
     mappings. It is judged by what ``owner``, the model that holds it, says of the field ``name``.
     """

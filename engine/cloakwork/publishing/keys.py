@@ -195,7 +195,12 @@ def may_approve(keyid: str) -> bool:
     return record is not None and record.approves
 
 
-def trust(path: Path, name: str, *, approves: bool = False) -> TrustedKey:
+def trust(
+    path: Path,
+    name: str,
+    *,
+    approves: bool = False,
+) -> TrustedKey:
     """Let signatures of the public key in ``path`` (PEM) count from now on, under ``name``;
     ``approves``: those under approvals of policies as well.
 

@@ -364,7 +364,12 @@ class PartWriter:
 # --- one file to send
 
 
-def pack(folder: Path, out: Path, *, public_key: Path | None = None) -> Verification:
+def pack(
+    folder: Path,
+    out: Path,
+    *,
+    public_key: Path | None = None,
+) -> Verification:
     """Write the public parts of the release in ``folder`` to ``out``, and return what was verified
     of them.
 

@@ -364,7 +364,12 @@ def published_schema(file: str) -> Schema:
     any_kind = Draft202012Validator.VALIDATORS["oneOf"]
 
     # A record names its own kind: only that one is tried, and its fault told.
-    def one_kind(asked: Any, kinds: Any, value: Any, schema: Any) -> Any:
+    def one_kind(
+        asked: Any,
+        kinds: Any,
+        value: Any,
+        schema: Any,
+    ) -> Any:
         tag = schema.get("discriminator")
         kind = value.get(tag["propertyName"]) if tag and isinstance(value, dict) else None
         if isinstance(kind, str) and kind in tag["mapping"]:

@@ -70,7 +70,12 @@ def asks_for_json(arguments: Sequence[str]) -> bool:
     return "--json" in arguments[:end]
 
 
-def error_document(error: BaseException, kind: str, exit_code: int, message: str) -> str:
+def error_document(
+    error: BaseException,
+    kind: str,
+    exit_code: int,
+    message: str,
+) -> str:
     """The document: what the command has to say anyway, and ``error`` with kind, exit code, message
     and details.
 

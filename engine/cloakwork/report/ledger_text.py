@@ -283,7 +283,12 @@ def budget_name(balance: "Balance") -> str:
     return _name_of(balance.currency, balance.book.unit, balance.shift, balance.window)
 
 
-def _name_of(currency: str, unit: str | None, shift: timedelta | None, window: str | None) -> str:
+def _name_of(
+    currency: str,
+    unit: str | None,
+    shift: timedelta | None,
+    window: str | None,
+) -> str:
     name = CURRENCY_NAMES[currency]
     if currency == "unit" and unit is None:
         name = "differential privacy of a unit that is not said"

@@ -308,7 +308,12 @@ def ledger_view(ledger: Ledger | None, plan: Plan, release: str) -> LedgerView |
         return None
 
 
-def _view(ledger: Ledger, plan: Plan, before: tuple[Record, ...], own: Record) -> LedgerView:
+def _view(
+    ledger: Ledger,
+    plan: Plan,
+    before: tuple[Record, ...],
+    own: Record,
+) -> LedgerView:
     terms = ledger_terms(plan.policy, plan.facts.release_window)
     # The budget as it stood then: of entries from before the release alone.
     declared = declaration_of(_earlier(ledger, "dataset-declared", own), own.dataset, ledger.url)

@@ -113,7 +113,13 @@ _LEFT_OUT: Final = frozenset({"appendix"})
 """Parts of a page for looking things up: pages of tables that nobody reads on paper."""
 
 
-def pdf_of(page: str, *, title: str, running: str, issued: datetime) -> bytes:
+def pdf_of(
+    page: str,
+    *,
+    title: str,
+    running: str,
+    issued: datetime,
+) -> bytes:
     """``page``, one of our own, as a PDF after PDF/UA-1.
 
     ``running``: what stands above every page. ``issued``: the date of the document. Characters

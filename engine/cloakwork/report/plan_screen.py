@@ -443,7 +443,12 @@ def _everything(plan: Plan, previewed: "Sequence[StepRecord]") -> Iterator[Branc
         )
 
 
-def _step_branch(step: Step, plan: Plan, *, show_all: bool) -> list[str]:
+def _step_branch(
+    step: Step,
+    plan: Plan,
+    *,
+    show_all: bool,
+) -> list[str]:
     lines = [f"{step.mechanism}: {step.why}"]
     # Where another one yields to it, by what is declared, such as how many cases there are.
     chosen = f"{step.mechanism} comes first, for "

@@ -279,7 +279,12 @@ def check_file(out: Path) -> None:
             )
 
 
-def write_file(out: Path, content: bytes, *, private: bool) -> None:
+def write_file(
+    out: Path,
+    content: bytes,
+    *,
+    private: bool,
+) -> None:
     """Write ``content`` to the new file ``out``; ``private``: readable by its owner only. Raises
     OutputError; then there is no file.
     """

@@ -86,7 +86,12 @@ _SHARE: Final = 12
 """Columns of a share."""
 
 
-def risk_screen(found: RiskReport, width: int, *, show_all: bool) -> list[str]:
+def risk_screen(
+    found: RiskReport,
+    width: int,
+    *,
+    show_all: bool,
+) -> list[str]:
     """The table, then remarks: on the first screen as many as there is room for."""
     # What is above the threshold ends in a mark.
     wide = width - 2 * _SHARE - 1

@@ -49,7 +49,12 @@ def refusal_line(found: Verification) -> str:
     return "authentic, but not the release that was expected"
 
 
-def verification_screen(verified: Verification, verdict: str, *, show_all: bool) -> Iterator[str]:
+def verification_screen(
+    verified: Verification,
+    verdict: str,
+    *,
+    show_all: bool,
+) -> Iterator[str]:
     """What was verified, in plain words: what it is, what it gives, what it does not, and how each
     is known; at most ``MOST_LINES`` lines where the sentences that were signed leave room.
     """

@@ -199,7 +199,12 @@ class _WatchedKernel(_Watched):
     which gives, or gave, the answers.
     """
 
-    def __init__(self, script: Script, real: Any, own: Kernel) -> None:
+    def __init__(
+        self,
+        script: Script,
+        real: Any,
+        own: Kernel,
+    ) -> None:
         super().__init__(script, real)
         self.own = own
 
@@ -318,7 +323,12 @@ class _WatchedKernel(_Watched):
 
         return asked
 
-    def _first_step(self, gradient: Any, parameters: Floats, descent: Descent) -> Floats:
+    def _first_step(
+        self,
+        gradient: Any,
+        parameters: Floats,
+        descent: Descent,
+    ) -> Floats:
         """The noisy sum of a descent of a step, in grid steps."""
         found: list[Floats] = []
 
@@ -347,7 +357,12 @@ def _sums_of_step(descent: Descent, *given: Any) -> Sums:
 class _WatchedGrowth(_Watched):
     """Keys that grow. ``growth``: those of the log of this run."""
 
-    def __init__(self, kernel: _WatchedKernel, real: Growth, growth: Growth) -> None:
+    def __init__(
+        self,
+        kernel: _WatchedKernel,
+        real: Growth,
+        growth: Growth,
+    ) -> None:
         super().__init__(kernel.script, real)
         self.kernel, self.growth = kernel, growth
 
@@ -585,7 +600,12 @@ class CanaryScores:
     copies: int
 
 
-def canary_scores(step: ReplayedStep, runs: int, noise: Noise, copies: int = 1) -> CanaryScores:
+def canary_scores(
+    step: ReplayedStep,
+    runs: int,
+    noise: Noise,
+    copies: int = 1,
+) -> CanaryScores:
     """Of the canary that moves the recorded answers most, of those tried.
 
     Raises CloakworkError where no answer tells of any, and where what is asked depends on it.

@@ -475,5 +475,10 @@ def _noise_alone(
     return found
 
 
-def _everything(kernel: Any, measured: Any, owners: Any, rate: float) -> Ints:
+def _everything(
+    kernel: Any,
+    measured: Any,
+    owners: Any,
+    rate: float,
+) -> Ints:
     return np.ones(len(measured.cases), np.int64)

@@ -306,6 +306,14 @@ def test_a_table_without_service_times_is_released(tmp_path: Path) -> None:
     assert "start_timestamp" not in (made.folder / "log.csv").read_text().splitlines()[0]
 
 
+def test_a_log_that_says_of_no_event_when_work_began_is_released(tmp_path: Path) -> None:
+    """Its starts are all missing: it was charged, and then refused, as no column held one."""
+    policy = load_policy(policy_file(tmp_path, start="no_such_time", written="csv"))
+    made = release(policy, written_log(tmp_path, "xes"), tmp_path / "out", engine="memory")
+    starts = pl.read_csv(made.log)["start_timestamp"]
+    assert starts.null_count() == len(starts) > 0
+
+
 def test_starts_that_are_left_out_are_told(tmp_path: Path) -> None:
     """And what to write to keep them; where the policy says it, nothing is left out."""
     text = policy_file(tmp_path).read_text()

@@ -149,7 +149,13 @@ def _require_column(path: Path, full: str, name: str, header: Sequence[str]) -> 
         raise _no_column(path, said, name, header, "correct spec.input.columns, or --column")
 
 
-def _no_column(path: Path, said: str, name: str, header: Sequence[str], remedy: str) -> LogError:
+def _no_column(
+    path: Path,
+    said: str,
+    name: str,
+    header: Sequence[str],
+    remedy: str,
+) -> LogError:
     similar = _similar_name((name,), header)
     guess = "" if similar is None else f"did you mean {_in_quotes(similar)}? "
     said += f"; the columns are {_listing(header)}"

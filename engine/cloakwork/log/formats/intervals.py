@@ -96,9 +96,12 @@ def with_starts(log: EventLog, options: InputOptions | None) -> EventLog:
     columns = log.events.schema
     if options is None or options.starts is None or TIMESTAMP not in columns:
         return log
-    if not columns.get(SERVICE_TIME, pl.Null()).is_numeric():
+    # Where no event says when work began, all starts are missing.
+    none = pl.Series(SERVICE_TIME, [None], pl.Int64).new_from_index(0, log.event_count)
+    numbers = log.events.get_column(SERVICE_TIME, default=none)
+    if not numbers.dtype.is_numeric():
         return log
-    seconds = values_of(log.events, SERVICE_TIME).clip(0, _MOST).floor()
+    seconds = numbers.clip(0, _MOST).floor()
     spans = (seconds.cast(pl.Int64, strict=False) * _SECOND).cast(pl.Duration("us"))
     starts = within_calendar(log.events[TIMESTAMP].cast(TIME_TYPE) - spans)
     held = without(log.events, SERVICE_TIME, START).with_columns(starts.alias(START))

@@ -210,7 +210,13 @@ class _FastReader:
         latest: Ints = np.where(place == EVENT, events_so_far, traces_so_far) - 1
         return latest
 
-    def _collect_values(self, markup: Ints, place: Places, owner: Ints, pieces: pl.Series) -> None:
+    def _collect_values(
+        self,
+        markup: Ints,
+        place: Places,
+        owner: Ints,
+        pieces: pl.Series,
+    ) -> None:
         """Hand the values to the collector, one run for each key, scope and kind."""
         words = pieces.gather_every(4, 1)
 

@@ -424,7 +424,13 @@ def place_in_file(file: str, place: str) -> str:
     return f"{file} {place}" if file else place
 
 
-def spread(values: pl.Series, rows: Ints, chosen: Bools, height: int, sparse: float) -> pl.Series:
+def spread(
+    values: pl.Series,
+    rows: Ints,
+    chosen: Bools,
+    height: int,
+    sparse: float,
+) -> pl.Series:
     """Those ``chosen`` of ``values`` at their ``rows`` (ascending) of a column, null elsewhere.
 
     A value that has ``sparse`` rows to itself is cheaper alone: a column of such values is a chain

@@ -170,7 +170,13 @@ def _trace_batches(log: EventLog) -> Iterator[str]:
         yield text or ""
 
 
-def _element_texts(table: pl.DataFrame, start: str, depth: int, end: str, prefix: str) -> pl.Series:
+def _element_texts(
+    table: pl.DataFrame,
+    start: str,
+    depth: int,
+    end: str,
+    prefix: str,
+) -> pl.Series:
     """One element a row: ``start``, its attributes, ``end``. String, as long as the table."""
     attributes = []
     for column, name in enumerate(table.columns):

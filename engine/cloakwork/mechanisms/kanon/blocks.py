@@ -161,7 +161,13 @@ class _BlockMerging:
     looked for again.
     """
 
-    def __init__(self, distance: Ints, cases: Ints, mass: Ints, k: int) -> None:
+    def __init__(
+        self,
+        distance: Ints,
+        cases: Ints,
+        mass: Ints,
+        k: int,
+    ) -> None:
         count, places = cases.shape
         self.k = k
         self.gather_cost = distance * cases[:, :, None]

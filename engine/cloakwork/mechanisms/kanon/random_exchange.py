@@ -79,7 +79,13 @@ class TrackDraws:
         return cls(noise.permutation(tracks), place, cycle[place])
 
 
-def exchange_at_random(codes: Ints, cells: Ints, tracks: Ints, t: float, drawn: TrackDraws) -> Ints:
+def exchange_at_random(
+    codes: Ints,
+    cells: Ints,
+    tracks: Ints,
+    t: float,
+    drawn: TrackDraws,
+) -> Ints:
     """The values of one activity after the exchange, so that no class makes any of them more than t
     times as likely as the whole, or as unlikely: int64, shape (n,).
 

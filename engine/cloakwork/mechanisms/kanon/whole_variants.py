@@ -268,7 +268,13 @@ def _moved_to_nearest_where_possible(
     return target
 
 
-def move_savers(target: Ints, nearest: Ints, saving: Ints, mass: Ints, surplus: Ints) -> None:
+def move_savers(
+    target: Ints,
+    nearest: Ints,
+    saving: Ints,
+    mass: Ints,
+    surplus: Ints,
+) -> None:
     """Move ``target`` to ``nearest``, in place, where that saves and the class left can spare the
     mass (``surplus``, which is used up); those that save most come first.
     """

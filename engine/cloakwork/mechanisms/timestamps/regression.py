@@ -420,7 +420,13 @@ class _Likelihood:
     along_curves: Floats
 
     @classmethod
-    def of(cls, base: Floats, curves: Floats, inputs: Floats, mass: Floats | Ints) -> "_Likelihood":
+    def of(
+        cls,
+        base: Floats,
+        curves: Floats,
+        inputs: Floats,
+        mass: Floats | Ints,
+    ) -> "_Likelihood":
         bends_in, of_inputs = np.linalg.eigh((inputs * mass[:, None]).T @ inputs)
         bends_out, of_curves = np.linalg.eigh(bends_of_curves(base, curves))
         bends = np.outer(np.maximum(bends_in, 0), np.maximum(bends_out, 0))
