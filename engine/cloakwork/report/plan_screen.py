@@ -123,8 +123,9 @@ def plan_sections(
     if not changes and not previewable(plan):
         changes = ["not known: the log is not read while planning"]
     warnings = [
-        *hardly_kept(plan),
+        *little_is_left(plan),
         *warning_lines(plan, None if outlook is None else outlook.without_dp),
+        *lost_waits(plan),
     ]
     if still_open := open_window_line(plan):
         warnings.append(still_open)
@@ -312,14 +313,13 @@ def _amount(cost: Cost, *, has_delta: bool = True) -> str:
     return epsilon + (f" (delta {cost.delta:.3g})" if cost.delta and has_delta else "")
 
 
-def hardly_kept(plan: Plan) -> Iterator[str]:
-    """Of which little or nothing may be left: told without the log."""
+def lost_waits(plan: Plan) -> Iterator[str]:
+    """Which waits noise hides: told without the log."""
     for goal in plan.policy.spec.guarantees:
         if isinstance(goal, MetricPrivacy):
             # How many of the log's waits are shorter, only the log tells.
             lost = hours(noise_of_a_wait(goal) / timedelta(hours=1))
             yield f"waits under {lost} are mostly noise ('policy lint' tells more)"
-    yield from little_is_left(plan)
 
 
 def little_is_left(plan: Plan) -> Iterator[str]:
@@ -351,7 +351,8 @@ def detail_lines(
     from rich.tree import Tree
 
     tree = Tree("Details", guide_style="dim")
-    warnings = [*hardly_kept(plan), *warning_lines(plan, earlier_without_bound)]
+    privacy = warning_lines(plan, earlier_without_bound)
+    warnings = [*little_is_left(plan), *privacy, *lost_waits(plan)]
     for heading, lines in branches(plan, previewed, warnings, show_all=show_all):
         # Headings are ours and may hold markup; lines hold names of the log, and are escaped.
         branch = tree.add(f"[bold]{heading}[/]")
