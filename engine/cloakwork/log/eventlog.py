@@ -211,7 +211,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_BYTES_MERGED: Final = 32_000_000
+_BYTES_MERGED: Final = 8_000_000
 """How large summaries are that are merged at a time, at least."""
 
 
