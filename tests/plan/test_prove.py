@@ -46,7 +46,7 @@ def test_prove_forgives_the_last_bits_alone(dp_policy: Policy, share: float) -> 
             prove(elsewhere)
 
 
-def test_what_is_stated_is_told_apart() -> None:
+def test_different_statements_do_not_agree() -> None:
     """Pairs in a list are no mapping, and what is left out differs."""
     held: list[object] = [{"a": 1.0}, [["a", 1.0]], [{"a": 1.0}], {"a": "1"}, {"b": 1.0}, {}, []]
     for one, other in itertools.permutations(map(stated, held), 2):

@@ -208,7 +208,8 @@ class SparkExecutor:
 
 def outcome(place: int, task: Callable[[], object], folder: Path) -> "pa.RecordBatch":
     """One row: the place, and a file in ``folder`` of what ``task`` returns, or the CloakworkError
-    that it raises. So no result, which may have something of each case, passes through the driver.
+    that it raises. So the driver reads one result at a time: each may have something of each case
+    of a batch.
     """
     import pyarrow as pa
 
