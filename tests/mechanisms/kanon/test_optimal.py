@@ -181,6 +181,26 @@ def test_ctrl_c_goes_through(busy: str) -> None:
     assert time.monotonic() - begun < 60
 
 
+def test_the_solver_prints_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """HiGHS 1.16 names itself on standard output when its callbacks are enabled, unless output is
+    off by then: it stood before the JSON that ``apply --json`` prints. With earlier ones as well.
+    """
+    enable = highspy.Highs.enableCallbacks
+
+    def enable_as_later_versions_do(solver: highspy.Highs) -> None:
+        if solver.getOptionValue("output_flag")[1]:
+            print("Running HiGHS")
+        enable(solver)
+
+    monkeypatch.setattr(highspy.Highs, "enableCallbacks", enable_as_later_versions_do)
+    found = program_over_everything(random_problem(6, 2), split_cases=True).solve(10)
+    assert found.has_ended
+    assert capfd.readouterr().out == ""
+
+
 def program_over_everything(problem: KAnonymityProblem, *, split_cases: bool) -> KAnonymityProgram:
     """The program in which any variant may become any other."""
     pairs = np.divmod(np.arange(len(problem.texts) ** 2), len(problem.texts))

@@ -128,9 +128,7 @@ class KAnonymityProgram:
             # A complete search without an answer proves that there is none, at any cost.
             bound = np.inf if has_ended else info.mip_dual_bound
             return SolverResult(None, bound, has_ended)
-        found = np.array(solver.getSolution().col_value)
-        y = found[: len(self.opened)]
-        x = found[len(self.opened) :]
+        y, x = np.split(np.array(solver.getSolution().col_value), [len(self.opened)])
         if self.split_cases:
             assignment = self._linear_program_vertex(y, seconds - solver.getRunTime())
         else:
@@ -253,10 +251,19 @@ class KAnonymityProgram:
         return model
 
 
+class _SilentHighs(highspy.Highs):
+    """HiGHS, printing nothing: from 1.16 on it names itself on standard output at the first call
+    with output on, which is one of its constructor's.
+    """
+
+    def enableCallbacks(self) -> None:  # noqa: N802 - HiGHS's name
+        self.setOptionValue("output_flag", False)
+        super().enableCallbacks()  # type: ignore[no-untyped-call]
+
+
 def _silent_solver(seconds: float) -> Any:
     """A solver that prints nothing, is repeatable, and stops after ``seconds``."""
-    solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
-    solver.setOptionValue("output_flag", False)
+    solver: Any = _SilentHighs()  # type: ignore[no-untyped-call]
     solver.setOptionValue("threads", 1)
     solver.setOptionValue("random_seed", 0)
     solver.setOptionValue("mip_rel_gap", 0.0)
@@ -325,23 +332,16 @@ def improve_by_neighbourhoods(
             while is_waiting.any():
                 if deadline.is_over:
                     return best
-                rows = _variants_near(
-                    problem,
-                    best,
-                    int(np.argmax(is_waiting)),
-                    size,
-                )
+                rows = _variants_near(problem, best, int(np.argmax(is_waiting)), size)
                 is_waiting[rows] = False
-                seconds = min(_SECONDS_OF_A_NEIGHBOURHOOD, deadline.seconds_left)
                 found = _solved_around(
                     best,
                     rows,
                     certificate,
                     classes,
-                    seconds,
+                    min(_SECONDS_OF_A_NEIGHBOURHOOD, deadline.seconds_left),
                 )
-                cost = least if found is None else edit_cost(problem, found)
-                if found is not None and cost < least:
+                if found is not None and (cost := edit_cost(problem, found)) < least:
                     best = found
                     least = cost
                     on_improvement(least)
@@ -361,8 +361,7 @@ def _variants_near(
     members_within = np.cumsum(members[nearest_first])
     enough = max(2, int(np.searchsorted(members_within, size)))
     chosen = opened[nearest_first[:enough]]
-    members_of_chosen = current.source[np.isin(current.target, chosen)]
-    return np.union1d(chosen, members_of_chosen)
+    return np.union1d(chosen, current.source[np.isin(current.target, chosen)])
 
 
 def _solved_around(
@@ -394,13 +393,12 @@ def _solved_around(
         nearest = outside[distance[np.ix_(rows, outside)].argmin(axis=1)]
         pairs.append(rows * variants + nearest)
     source, target = np.divmod(np.unique(np.concatenate(pairs)), variants)
-    split_cases = certificate.constraints.cases_may_split
     program = KAnonymityProgram(
         problem,
         classes,
         source,
         target,
-        split_cases=split_cases,
+        split_cases=certificate.constraints.cases_may_split,
         fixed=fixed,
     )
     found = program.solve(seconds, current).assignment
