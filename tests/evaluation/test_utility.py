@@ -1,5 +1,7 @@
 """Figures of a release beside its source: by hand, in batches, and in the internal report."""
 
+import sys
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -226,6 +228,21 @@ def test_a_solver_that_stops_early_is_no_answer(monkeypatch):
         pytest.raises(MechanismError, match="earth mover's distance was not found"),
     ):
         relative_log_similarity(source, release)
+
+
+def test_what_python_says_of_pot_is_not_shown(monkeypatch):
+    """From 3.12 on it warns where it compiles POT: amid what the first `apply` said."""
+    import ot
+
+    class Uncompiled:
+        @property
+        def emd2(self):
+            warnings.warn("invalid escape sequence", SyntaxWarning, stacklevel=2)
+            return ot.emd2
+
+    monkeypatch.setitem(sys.modules, "ot", Uncompiled())
+    with warnings.catch_warnings(action="error"):
+        assert relative_log_similarity({B: 1}, {B: 1}) == 1
 
 
 @pytest.fixture(scope="module")

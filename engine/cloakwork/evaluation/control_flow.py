@@ -10,8 +10,9 @@ tell. Where a figure of a paper needs it, here stands the least that it can be.
 """
 
 import os
+import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
@@ -111,13 +112,12 @@ def _cases_of(side: Histogram) -> Floats:
     return np.array(list(side.values()), np.float64)
 
 
-def _edit_distances(rows: Iterable[Variant], columns: Iterable[Variant]) -> Ints:
+def _edit_distances(rows: Histogram, columns: Histogram) -> Ints:
     """Edit distances between variants, in activities: int64, shape (rows, columns)."""
-    sides = [list(rows), list(columns)]
-    both = pl.Series([*sides[0], *sides[1]], dtype=pl.List(pl.String))
+    both = pl.Series([*rows, *columns], dtype=pl.List(pl.String))
     distances = EditDistances(encode_sequences(both).texts)
     places = np.arange(len(both))
-    return distances.between(*np.split(places, [len(sides[0])]))
+    return distances.between(*np.split(places, [len(rows)]))
 
 
 def _transport_cost(
@@ -128,7 +128,9 @@ def _transport_cost(
     """The least cost of moving ``supply`` to ``demand``, of one sum: exact, by network simplex."""
     # Else torch loads, where it is installed.
     os.environ.setdefault("POT_BACKEND_DISABLE_PYTORCH", "1")
-    from ot import emd2
+    # Python 3.12 and later warn of a text in POT when they compile it.
+    with warnings.catch_warnings(action="ignore", category=SyntaxWarning):
+        from ot import emd2
 
     cost, report = emd2(
         supply,
