@@ -239,6 +239,65 @@ def test_a_log_in_batches_has_the_same_service_times(tmp_path: Path) -> None:
     assert batched.equals(whole.to_polars().sort(CASE_ID, TIMESTAMP))
 
 
+STATES = InputOptions(activity_with="lifecycle:transition")
+
+
+@pytest.mark.parametrize("form", ["xes", "csv", "parquet", "table"])
+def test_a_state_becomes_part_of_the_activity(tmp_path: Path, form: str) -> None:
+    """The same of files, of tables, and in batches; where there is none, the activity stays."""
+    table = in_lifecycle(frame()).with_columns(
+        pl.when(pl.col(ACTIVITY) != "c").then("lifecycle:transition").alias("lifecycle:transition")
+    )
+    source = tmp_path / f"states.{form}"
+    if form == "xes":
+        write_log(EventLog.from_polars(table), source, "xes")
+    elif form == "table":
+        table.write_parquet(source)
+    else:
+        getattr(table, f"write_{form}")(source)
+    asked = {} if form == "table" else {"keep": lambda _: False}
+    log = read_log(table if form == "table" else source, options=STATES, **asked)
+    counted = log.events[ACTIVITY].value_counts().rows()
+    expected = {"a+start": 6, "a+COMPLETE": 6, "b+start": 6, "b+COMPLETE": 6, "c": 6}
+    assert dict(counted) == expected
+    rows = open_rows(source, options=STATES) if form != "table" else None
+    if rows is not None:
+        opened = LocalEngine().open(rows, lambda each: each, None, SourceFigures()).log
+        assert dict(collected(opened).events[ACTIVITY].value_counts().rows()) == expected
+    # Pairs are made first, by the activity alone.
+    both = STATES.model_copy(update={"starts": "lifecycle:transition"})
+    paired = read_log(table.filter(pl.col(ACTIVITY) != "c"), options=both)
+    assert dict(paired.events[ACTIVITY].value_counts().rows()) == {"a+COMPLETE": 6, "b+COMPLETE": 6}
+
+
+def test_what_is_no_text_is_no_part_of_an_activity(tmp_path: Path) -> None:
+    """One case's value would change how another's is spelt. In a file it is its characters."""
+    table = frame().with_columns(pl.lit(1.5).alias("weight"))
+    asked = InputOptions(activity_with="weight")
+    with pytest.raises(LogError, match="'weight' holds Float64"):
+        read_log(table, options=asked)
+    table.with_columns(pl.lit("1.50").alias("weight")).write_csv(tmp_path / "log.csv")
+    read = read_log(tmp_path / "log.csv", options=asked)
+    assert set(read.events[ACTIVITY]) == {"a+1.50", "b+1.50", "c+1.50"}
+    with pytest.raises(LogError, match="no column 'mass', which spec.input.activity_with names"):
+        read_log(table, options=InputOptions(activity_with="mass"))
+
+
+def test_a_release_has_states_once(tmp_path: Path) -> None:
+    """Its activities are as the policy reads them, and verify reads them as they are."""
+    text = policy_file(tmp_path, rule="{treatment: drop}").read_text()
+    states = text.replace("starts: start_timestamp", "activity_with: lifecycle:transition")
+    (tmp_path / "states.yaml").write_text(states.replace("format: xes", "format: auto"))
+    in_lifecycle(frame()).write_csv(tmp_path / "log.csv")
+    for engine in ("memory", "local"):
+        out = tmp_path / engine
+        policy = load_policy(tmp_path / "states.yaml")
+        made = release(policy, tmp_path / "log.csv", out, engine=engine)
+        verify(out)
+        found = set(read_log(made.log).events[ACTIVITY])
+        assert found == {"a+start", "a+COMPLETE", "b+start", "b+COMPLETE", "c+COMPLETE"}
+
+
 @pytest.mark.parametrize("form", ["xes.gz", "csv", "parquet"])
 def test_a_release_has_starts_again(tmp_path: Path, form: str) -> None:
     """As pm4py writes them; verify reads them as service times, and its stamp covers them."""

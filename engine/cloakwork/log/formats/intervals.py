@@ -19,7 +19,7 @@ from cloakwork.base.naming import (
     values_of,
     without,
 )
-from cloakwork.log.eventlog import EventLog
+from cloakwork.log.eventlog import EventLog, keeps_spelling, not_text
 from cloakwork.log.formats.options import InputOptions
 from cloakwork.log.formats.row_source import ReadRequest
 from cloakwork.log.times import parse_times, within_calendar
@@ -27,6 +27,23 @@ from cloakwork.log.times import parse_times, within_calendar
 _SECOND: Final = 1_000_000  # microseconds
 _MOST: Final = 1 << 40
 """Seconds, more than the calendar has; so many microseconds are a number of 64 bits."""
+
+
+def as_asked(log: EventLog, request: ReadRequest) -> EventLog:
+    """The log with service times, and with what ``activity_with`` names as part of the activity.
+
+    Each event's activity follows from that event alone. LogError where what it names is not text.
+    """
+    log = with_service_times(log, request)
+    name = request.written.activity_with
+    if name is None or not {name, request.activity} <= {*log.events.columns}:
+        return log
+    state = log.events[name]
+    if not keeps_spelling(state):
+        raise not_text("log", name, state.dtype)
+    added = (pl.lit("+") + state.cast(pl.String)).fill_null("")
+    label = log.events[request.activity].cast(pl.String) + added
+    return replace(log, events=log.events.with_columns(label.alias(request.activity)))
 
 
 def with_service_times(log: EventLog, request: ReadRequest) -> EventLog:
