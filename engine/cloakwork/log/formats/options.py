@@ -239,8 +239,8 @@ class InputOptions(Described):
     """
 
     activity_with: Annotated[Text | None, IF_SAID] = None
-    """The attribute of events whose value becomes part of the activity, such as
-    lifecycle:transition: then 'register' is 'register+complete'
+    """The attribute of events that is read as part of the activity, such as lifecycle:transition:
+    register+complete. It is written as an attribute again
     """
 
     object_type: Annotated[Text | None, IF_SAID] = None

@@ -17,7 +17,7 @@ from cloakwork.base.text import shown
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats import csv, excel, ocel, parquet, xes
 from cloakwork.log.formats.csv import write_csv
-from cloakwork.log.formats.intervals import as_asked, with_starts
+from cloakwork.log.formats.intervals import as_asked, as_written
 from cloakwork.log.formats.options import ROW_NUMBER, InputFormat, InputOptions
 from cloakwork.log.formats.parquet import write_parquet
 from cloakwork.log.formats.row_source import Keeps, Reader, ReadRequest, RowSource, collected
@@ -199,7 +199,7 @@ def write_log(
         "parquet": partial(write_parquet, annotations=annotations),
     }
     try:
-        writers[format](with_starts(log, options), file)
+        writers[format](as_written(log, options), file)
     except OSError as error:
         raise OutputError(
             f"{file}: cannot be written ({error.strerror or error}); check the path and the disk"
