@@ -71,6 +71,7 @@ from cloakwork.mechanisms.base import (
     Proof,
     Refusal,
     Theorem,
+    no_option,
 )
 from cloakwork.mechanisms.steps import ColumnValues, Enrichment, EnrichStep, Listed, Numbers, Times
 
@@ -370,6 +371,8 @@ class AttributesHistogram(MeetsNoGoal[AttributesHistogramParams]):
         """Attributes whose domains or ranges are declared; ``delta`` is spent where values are
         found.
         """
+        if options:
+            return no_option(options)
         if not part.columns or {CONTROL_FLOW, TIMESTAMPS, METADATA} & set(part.columns):
             return Refusal("never", "it serves attributes alone")
         if facts.unit.attribute in part.columns:

@@ -24,6 +24,7 @@ from cloakwork.mechanisms.base import (
     Proof,
     Refusal,
     Theorem,
+    no_option,
 )
 from cloakwork.mechanisms.steps import ColumnValues, Enrichment, EnrichStep, Times
 from cloakwork.mechanisms.timestamps.bins import Clock, LogBins
@@ -550,6 +551,8 @@ class GivesTimes(MeetsNoGoal[P], Generic[P]):
         """The times, at its ``mu``; no delta is spent."""
         if part.columns != (TIMESTAMPS,):
             return Refusal("never", f"it writes timestamps only, not {', '.join(part.columns)}")
+        if options:
+            return no_option(options)
         found = self.params_at(part, facts)
         return found if isinstance(found, Refusal) else Offer(found, self.why(found))
 
