@@ -180,7 +180,7 @@ def test_sums_over_cases_give_no_privacy_between_logs_of_other_times():
 def test_our_own_tables_give_none_either():
     """Steps that no planner made."""
     facts = Facts()
-    params = offered_params(PartOfGoal((TIMESTAMPS,), 0.1, 0.0), facts, {})
+    params = offered_params(PartOfGoal((TIMESTAMPS,), 0.1, 0.0), facts)
     step = step_of(TimestampHistogram(), params, facts, why="test", goals=(0,))
     found = derive([BOUNDED], [step], {TIMESTAMPS}, facts)
     assert not found.claims

@@ -12,17 +12,12 @@ from pydantic import ValidationError
 from cloakwork.base.facts import Facts
 from cloakwork.errors import PlanImpossible, PolicyError
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.mechanisms.attributes.histogram import (
-    AttributesHistogramOptions,
-    AttributesRegressionOptions,
-)
 from cloakwork.mechanisms.kanon.closeness import _OPTIONS as CLOSENESS
 from cloakwork.mechanisms.kanon.employees import EmployeesParams
 from cloakwork.mechanisms.kanon.family import _SET_BY_GOAL as SET_BY_GOAL
 from cloakwork.mechanisms.kanon.family import Anonymiser
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.mechanisms.timestamps.laplace import NOISED
-from cloakwork.mechanisms.timestamps.tables import HistogramOptions
 from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork.plan.planner import make_plan
 from cloakwork.plan.policies import parse_policy
@@ -52,10 +47,6 @@ def accepted(name: str) -> set[str]:
         "kanon/employees": set(EmployeesParams.model_fields) - {"k", "attribute"},
         "kanon/closeness": set(CLOSENESS),
         "timestamps/laplace": {NOISED},
-        "timestamps/histogram": set(HistogramOptions.model_fields),
-        "timestamps/regression": set(HistogramOptions.model_fields),
-        "attributes/histogram": set(AttributesHistogramOptions.model_fields),
-        "attributes/regression": set(AttributesRegressionOptions.model_fields),
         "variants/pripel-published": set(PublishedTreeOptions.model_fields),
     }
     return own.get(name) or set(fields(name))

@@ -109,8 +109,13 @@ MU_GIVEN = 2.5
 
 
 def params_of_marks(mu=MU_GIVEN, *, replaced: bool):
+    """Nearly all of the budget is for the tables of values."""
     part = PartOfGoal(tuple(MARKS.domains), mu, 0.0, replaced)
-    return HISTOGRAM.offer_part(part, MARKS, {"norms_share": 0.05, "structure_share": 0}).params
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(histogram, "NORMS_SHARE", 0.05)
+        patched.setattr(histogram, "STRUCTURE_SHARE", 1e-6)
+        params = HISTOGRAM.offer_part(part, MARKS, {}).params
+    return params.model_copy(update={"structure_sigma": None})
 
 
 def plain_shares(counted, passed_on):

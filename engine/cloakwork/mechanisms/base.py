@@ -230,6 +230,11 @@ class MeetsNoGoal(Mechanism[P]):
         return Refusal("never", self.alone)
 
 
+def no_option(options: Options) -> Refusal:
+    """What a mechanism without options says to some."""
+    return Refusal("misconfigured", f"it has no option '{min(options)}'; it has none")
+
+
 def option_fault(error: ValidationError) -> str:
     """The first fault of a mechanism's options."""
     name, says = first_fault(error)

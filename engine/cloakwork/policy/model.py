@@ -501,9 +501,11 @@ class Policy(Described):
         """How the log is written, with ``starts`` or not; with ``auto`` as it came in."""
         stated = self.spec.output.format
         form = (found or LogForm()) if stated == "auto" else LogForm(format=stated)
-        if not starts:
+        asked = self.spec.input or InputOptions()
+        update = {"starts": START if starts else None, "activity_with": asked.activity_with}
+        if not any(update.values()):
             return form
-        options = (form.options or InputOptions()).model_copy(update={"starts": START})
+        options = (form.options or InputOptions()).model_copy(update=update)
         return form.model_copy(update={"options": options})
 
     def facts(self) -> Facts:

@@ -21,7 +21,12 @@ from cloakwork.evaluation.utility import measured
 from cloakwork.evaluation.whole_log import compare_whole_logs
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.formats import InputOptions, ReadRequest, read_log, write_log
-from cloakwork.log.formats.intervals import with_service_times, with_starts
+from cloakwork.log.formats.intervals import (
+    as_asked,
+    as_written,
+    with_service_times,
+    with_starts,
+)
 from cloakwork.log.formats.reading import open_rows
 from cloakwork.log.formats.round_trip import TypesReadBack
 from cloakwork.log.formats.source import Format
@@ -237,6 +242,78 @@ def test_a_log_in_batches_has_the_same_service_times(tmp_path: Path) -> None:
     whole = read_log(path, options=options)
     batched = collected(opened).to_polars().sort(CASE_ID, TIMESTAMP)
     assert batched.equals(whole.to_polars().sort(CASE_ID, TIMESTAMP))
+
+
+STATES = InputOptions(activity_with="lifecycle:transition")
+
+
+@pytest.mark.parametrize("form", ["xes", "csv", "parquet", "table"])
+def test_a_state_becomes_part_of_the_activity(tmp_path: Path, form: str) -> None:
+    """The same of files, of tables, and in batches; where there is none, the activity stays."""
+    table = in_lifecycle(frame()).with_columns(
+        pl.when(pl.col(ACTIVITY) != "c").then("lifecycle:transition").alias("lifecycle:transition")
+    )
+    source = tmp_path / f"states.{form}"
+    if form == "xes":
+        write_log(EventLog.from_polars(table), source, "xes")
+    elif form == "table":
+        table.write_parquet(source)
+    else:
+        getattr(table, f"write_{form}")(source)
+    asked = {} if form == "table" else {"keep": lambda _: False}
+    log = read_log(table if form == "table" else source, options=STATES, **asked)
+    counted = log.events[ACTIVITY].value_counts().rows()
+    expected = {"a+start": 6, "a+COMPLETE": 6, "b+start": 6, "b+COMPLETE": 6, "c": 6}
+    assert dict(counted) == expected
+    rows = open_rows(source, options=STATES) if form != "table" else None
+    if rows is not None:
+        opened = LocalEngine().open(rows, lambda each: each, None, SourceFigures()).log
+        assert dict(collected(opened).events[ACTIVITY].value_counts().rows()) == expected
+    # Pairs are made first, by the activity alone.
+    both = STATES.model_copy(update={"starts": "lifecycle:transition"})
+    paired = read_log(table.filter(pl.col(ACTIVITY) != "c"), options=both)
+    assert dict(paired.events[ACTIVITY].value_counts().rows()) == {"a+COMPLETE": 6, "b+COMPLETE": 6}
+
+
+def test_what_is_no_text_is_no_part_of_an_activity(tmp_path: Path) -> None:
+    """One case's value would change how another's is spelt. In a file it is its characters."""
+    table = frame().with_columns(pl.lit(1.5).alias("weight"))
+    asked = InputOptions(activity_with="weight")
+    with pytest.raises(LogError, match="'weight' holds Float64"):
+        read_log(table, options=asked)
+    table.with_columns(pl.lit("1.50").alias("weight")).write_csv(tmp_path / "log.csv")
+    read = read_log(tmp_path / "log.csv", options=asked)
+    assert set(read.events[ACTIVITY]) == {"a+1.50", "b+1.50", "c+1.50"}
+    with pytest.raises(LogError, match="has no column 'mass'"):
+        read_log(table, options=InputOptions(activity_with="mass"))
+
+
+def test_a_release_has_states_again(tmp_path: Path) -> None:
+    """As they came; verify reads them as a part of the activity, which the claim is about."""
+    text = policy_file(tmp_path, rule="{treatment: drop}").read_text()
+    states = text.replace("starts: start_timestamp", "activity_with: lifecycle:transition")
+    (tmp_path / "states.yaml").write_text(states.replace("format: xes", "format: auto"))
+    in_lifecycle(frame()).write_csv(tmp_path / "log.csv")
+    for engine in ("memory", "local"):
+        out = tmp_path / engine
+        policy = load_policy(tmp_path / "states.yaml")
+        made = release(policy, tmp_path / "log.csv", out, engine=engine)
+        assert "lifecycle:transition" not in {each.name for each in verify(out).statement.released}
+        found = read_log(made.log).events.select(ACTIVITY, "lifecycle:transition").unique().rows()
+        expected = {("a", "start"), ("a", "COMPLETE"), ("b", "start"), ("b", "COMPLETE")}
+        assert set(found) == expected | {("c", "COMPLETE")}
+
+
+@given(labels=st.lists(st.none() | st.text("a+ \t\n1é", max_size=5), min_size=1, max_size=6))
+def test_states_come_back_as_they_were(labels: list[str | None]) -> None:
+    """Whatever activities are called; and what a reader reads is what is checked."""
+    table = pl.DataFrame(
+        {CASE_ID: ["c"] * len(labels), ACTIVITY: pl.Series(labels, dtype=pl.String)}
+    )
+    log = EventLog.from_polars(table.with_columns(pl.lit(BEGIN).alias(TIMESTAMP)))
+    out = as_written(log, STATES)
+    again = as_asked(out, ReadRequest(options=STATES))
+    assert again.events[ACTIVITY].to_list() == log.events[ACTIVITY].to_list()
 
 
 @pytest.mark.parametrize("form", ["xes.gz", "csv", "parquet"])

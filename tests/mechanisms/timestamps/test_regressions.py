@@ -194,53 +194,41 @@ def test_all_of_it_costs_mu(mu, max_cases, replaced):
     where its times are replaced, for which noise is larger.
     """
     facts = Facts(unit=Unit(attribute="case:who", max_cases=max_cases))
-    found = offered_regression(times(mu, replaced=replaced), facts, {})
+    found = offered_regression(times(mu, replaced=replaced), facts)
     exact, charged = epsilon_of_normal(mu, 1e-5), cost(found.event(), 1e-5).epsilon
     assert exact <= charged * (1 + 1e-6)
     assert charged <= exact * 1.005
 
 
 def test_a_window_has_more_of_the_budget_where_owners_have_several_cases():
-    """Three times its share at most; what the policy says goes before it."""
+    """Three times its share at most."""
 
-    def parts(cases: int, options: dict) -> float:
+    def parts(cases: int) -> float:
         unit = Unit(attribute="case:who", max_cases=cases)
-        tables = offered_params(times(0.3), Facts(unit=unit), options, REGRESSION_SHARES)
+        tables = offered_params(times(0.3), Facts(unit=unit), REGRESSION_SHARES)
         return (tables.sigmas["starts"] / tables.sigmas["window"]) ** 2
 
-    once = parts(1, {})
-    assert [round(parts(cases, {}) / once) for cases in (2, 3, 5)] == [2, 3, 3]
-    said = {"shares": {"window": REGRESSION_SHARES["window"]}}
-    assert parts(5, said) == pytest.approx(once, rel=0.01)
+    once = parts(1)
+    assert [round(parts(cases) / once) for cases in (2, 3, 5)] == [2, 3, 3]
 
 
 def test_the_sums_have_shares_of_their_own():
     """Of mu squared; the tables have the rest, in proportion."""
-    found = offered_regression(times(0.3), Facts(), {})
+    found = offered_regression(times(0.3), Facts())
     total = sum(REGRESSION_SHARES.values())
     for sums, name in ((found.gaps, "gaps-by-pair"), (found.durations, "totals")):
         assert sums.mu**2 == pytest.approx(REGRESSION_SHARES[name] / total * 0.3**2, rel=1e-3)
-    tables = offered_params(times(0.3), Facts(), {}, REGRESSION_SHARES)
+    tables = offered_params(times(0.3), Facts(), REGRESSION_SHARES)
     ratios = {round(sigma / tables.sigmas[name], 4) for name, sigma in found.tables.sigmas.items()}
     assert len(ratios) == 1
-    more = offered_regression(times(0.3), Facts(), {"shares": {"totals": 0.9}})
-    assert more.durations.multipliers < found.durations.multipliers
 
 
-@pytest.mark.parametrize(
-    ("mu", "max_cases", "shares", "reason"),
-    [
-        (0.3, 1, {"durations": 1}, "durations"),
-        (0.3, 1, {"gaps-by-activity": 0.1}, "gaps-by-activity"),
-        (0.001, 10_000, {}, "cannot be drawn"),
-    ],
-)
-def test_refusals(mu, max_cases, shares, reason):
-    """Options that the tables do not know, and noise that cannot be drawn: planning goes on."""
-    facts = Facts(unit=Unit(attribute="case:who", max_cases=max_cases))
-    refused = offered_regression(times(mu), facts, {"shares": shares} if shares else {})
+def test_noise_that_cannot_be_drawn_is_refused():
+    """Planning goes on."""
+    facts = Facts(unit=Unit(attribute="case:who", max_cases=10_000))
+    refused = offered_regression(times(0.001), facts)
     assert isinstance(refused, Refusal)
-    assert reason in refused.reason
+    assert "cannot be drawn" in refused.reason
 
 
 # Curves and inputs.
@@ -385,7 +373,7 @@ def test_it_learns_what_activities_say(kind):
     from an expectation that knows neither.
     """
     cases = cases_of(["ab"] * 100 + ["ac"] * 100, [[0, 60]] * 100 + [[0, 604_800]] * 100)
-    params = offered_regression(times(20.0), Facts(), {})
+    params = offered_regression(times(20.0), Facts())
     if kind == "gaps":
         sums, model = params.gaps, gaps_of(cases)
         weights = model.trained(sums, kernel_on(cases, sums.event()), cases)

@@ -132,6 +132,7 @@ def column_names(
         (request.activity, f"{role} control-flow"),
         (timestamp, f"{role} timestamp"),
         (request.written.starts, "which spec.input.starts names"),
+        (request.written.activity_with, "which spec.input.activity_with names"),
     ):
         if own is not None and own not in _COMMON and own not in column_of:
             said = f"there is no column {_in_quotes(own)}, {why}"

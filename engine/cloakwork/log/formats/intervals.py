@@ -11,6 +11,7 @@ from typing import Final
 import polars as pl
 
 from cloakwork.base.naming import (
+    ACTIVITY,
     LIFECYCLE,
     SERVICE_TIME,
     START,
@@ -19,7 +20,7 @@ from cloakwork.base.naming import (
     values_of,
     without,
 )
-from cloakwork.log.eventlog import EventLog
+from cloakwork.log.eventlog import EventLog, keeps_spelling, not_text
 from cloakwork.log.formats.options import InputOptions
 from cloakwork.log.formats.row_source import ReadRequest
 from cloakwork.log.times import parse_times, within_calendar
@@ -27,6 +28,24 @@ from cloakwork.log.times import parse_times, within_calendar
 _SECOND: Final = 1_000_000  # microseconds
 _MOST: Final = 1 << 40
 """Seconds, more than the calendar has; so many microseconds are a number of 64 bits."""
+
+
+def as_asked(log: EventLog, request: ReadRequest) -> EventLog:
+    """The log with service times, and what ``activity_with`` names as part of the activity, behind
+    its last plus sign. LogError where that is not text: an event's activity follows from it alone.
+    """
+    log = with_service_times(log, request)
+    name = request.written.activity_with
+    if name is None or not {name, request.activity} <= {*log.events.columns}:
+        return log
+    state = log.events[name]
+    if not keeps_spelling(state):
+        raise not_text("log", name, state.dtype)
+    added = (pl.lit("+") + state.cast(pl.String)).fill_null("")
+    label = log.events[request.activity].cast(pl.String) + added
+    return replace(
+        log, events=without(log.events, name).with_columns(label.alias(request.activity))
+    )
 
 
 def with_service_times(log: EventLog, request: ReadRequest) -> EventLog:
@@ -87,6 +106,24 @@ def _paired(events: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
         .join(starts, on=[*of_one, "place"], how="left", nulls_equal=True, maintain_order="left")
     )
     return found, events["starts"]
+
+
+_WITH: Final = r"^(?<name>.*\S)\+(?<state>\S|\S[^+]*\S)$"
+
+
+def as_written(log: EventLog, options: InputOptions | None) -> EventLog:
+    """The log with starts, and with the attribute that ``activity_with`` names taken out of the
+    activity: as ``as_asked`` is given it, or gives back.
+    """
+    log = with_starts(log, options)
+    name = None if options is None else options.activity_with
+    if name is None:
+        return log
+    label = log.events[ACTIVITY].cast(pl.String)
+    parts = label.str.extract_groups(_WITH).struct
+    activity = parts.field("name").fill_null(label).alias(ACTIVITY)
+    events = log.events.with_columns(activity, parts.field("state").alias(name))
+    return replace(log, events=events)
 
 
 def with_starts(log: EventLog, options: InputOptions | None) -> EventLog:

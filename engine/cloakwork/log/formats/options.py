@@ -238,6 +238,11 @@ class InputOptions(Described):
     seconds, and written as start_timestamp
     """
 
+    activity_with: Annotated[Text | None, IF_SAID] = None
+    """The attribute of events that is read as part of the activity, such as lifecycle:transition:
+    register+complete. It is written as an attribute again
+    """
+
     object_type: Annotated[Text | None, IF_SAID] = None
     """Of an object-centric log: each object of this type becomes a case"""
 

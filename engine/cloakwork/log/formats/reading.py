@@ -17,7 +17,7 @@ from cloakwork.base.text import shown
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats import csv, excel, ocel, parquet, xes
 from cloakwork.log.formats.csv import write_csv
-from cloakwork.log.formats.intervals import with_service_times, with_starts
+from cloakwork.log.formats.intervals import as_asked, as_written
 from cloakwork.log.formats.options import ROW_NUMBER, InputFormat, InputOptions
 from cloakwork.log.formats.parquet import write_parquet
 from cloakwork.log.formats.row_source import Keeps, Reader, ReadRequest, RowSource, collected
@@ -116,12 +116,13 @@ def log_of_table(table: pl.DataFrame, options: InputOptions) -> EventLog:
         if full not in PARAMETERS and column in held
     }
     named = table.rename(others)
-    starts = options.starts
-    if starts is not None and starts not in named.columns:
-        said = f"has no column '{shown(starts)}', which spec.input.starts names"
-        raise LogError("table", said, hint="correct the name, or leave it out")
+    for name in ("starts", "activity_with"):
+        column = getattr(options, name)
+        if column is not None and column not in named.columns:
+            said = f"has no column '{shown(column)}', which spec.input.{name} names"
+            raise LogError("table", said, hint="correct the name, or leave it out")
     log = EventLog.from_polars(named, **main)
-    return with_service_times(log, ReadRequest(options=options))
+    return as_asked(log, ReadRequest(options=options))
 
 
 def open_rows(
@@ -151,7 +152,7 @@ def asked_of(path: Path, first: Path, request: ReadRequest) -> tuple[InputFormat
     options = _with_columns(path, request.written, request.columns)
     form: InputFormat = options.format or format_of(first)
     reader = READERS[form]
-    for name in options.model_dump(exclude={"format", "starts"}):
+    for name in options.model_dump(exclude={"format", "starts", "activity_with"}):
         # Whoever wrote an option expects it to count.
         if name not in reader.options:
             said = f"the log is read as {form}, and {name} under spec.input is not for that"
@@ -198,7 +199,7 @@ def write_log(
         "parquet": partial(write_parquet, annotations=annotations),
     }
     try:
-        writers[format](with_starts(log, options), file)
+        writers[format](as_written(log, options), file)
     except OSError as error:
         raise OutputError(
             f"{file}: cannot be written ({error.strerror or error}); check the path and the disk"

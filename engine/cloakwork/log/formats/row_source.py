@@ -116,12 +116,14 @@ class ReadRequest:
     @property
     def spelt(self) -> frozenset[str]:
         """Attributes whose values are read as the characters that they are."""
-        return frozenset({*self.text, CASE_ID, ACTIVITY, TIMESTAMP, self.activity, self.timestamp})
+        own = (CASE_ID, ACTIVITY, TIMESTAMP, self.activity, self.timestamp)
+        return frozenset({*self.text, *own, *filter(None, [self.written.activity_with])})
 
     def keeps(self, name: str) -> bool:
         """Whether an attribute is read, by its full name."""
-        is_main = name in (CASE_ID, self.activity, self.timestamp, self.written.starts)
-        return is_main or self.keep is None or self.keep(name)
+        written = self.written
+        own = (CASE_ID, self.activity, self.timestamp, written.starts, written.activity_with)
+        return name in own or self.keep is None or self.keep(name)
 
 
 @frozen

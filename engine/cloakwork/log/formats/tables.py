@@ -31,7 +31,7 @@ from cloakwork.log.eventlog import (
     row_place,
 )
 from cloakwork.log.formats.column_names import MEANING, ColumnNames
-from cloakwork.log.formats.intervals import with_service_times
+from cloakwork.log.formats.intervals import as_asked
 from cloakwork.log.formats.kinds import TYPES, Kind, gives_texts_back, inferred, joined_kinds
 from cloakwork.log.formats.options import EPOCHS
 from cloakwork.log.formats.row_source import (
@@ -389,7 +389,7 @@ class TableAssembler:
             notes=(*self.file_notes, *of_cases, *self.counted),
             case_index=read.table.row_numbers[first],
         )
-        return with_service_times(log, self.request)
+        return as_asked(log, self.request)
 
     def table_of(self, rows: Columns) -> tuple[FlatTable, frozenset[str]]:
         """Those of the columns that ``rows`` have, by their names, in the order of the file; all

@@ -23,7 +23,7 @@ from cloakwork.base.naming import (
     values_of,
 )
 from cloakwork.log.eventlog import EventLog, SourceSpelling, time_order
-from cloakwork.log.formats.intervals import with_service_times
+from cloakwork.log.formats.intervals import as_asked
 from cloakwork.log.formats.kinds import TYPES, Kind
 from cloakwork.log.formats.row_source import (
     PLACE,
@@ -226,7 +226,7 @@ class XesAssembler:
             ),
             case_index=places,
         )
-        return with_service_times(log, self.request)
+        return as_asked(log, self.request)
 
     def _read(
         self,

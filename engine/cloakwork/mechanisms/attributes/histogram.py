@@ -16,7 +16,7 @@ from statistics import NormalDist
 from typing import Annotated, ClassVar, Final
 
 import numpy as np
-from pydantic import BaseModel, Field, JsonValue, ValidationError, model_validator
+from pydantic import Field, JsonValue
 
 from cloakwork.base.arrays import Floats, Ints, grouped, place_in_run
 from cloakwork.base.costs import Composed, PrivacyEvent, gaussian_moves
@@ -71,7 +71,7 @@ from cloakwork.mechanisms.base import (
     Proof,
     Refusal,
     Theorem,
-    option_fault,
+    no_option,
 )
 from cloakwork.mechanisms.steps import ColumnValues, Enrichment, EnrichStep, Listed, Numbers, Times
 
@@ -181,51 +181,10 @@ SELECTION_SHARE: Final = 0.2
 START_SHARE: Final = 0.3
 """Of what tables of values have, the part that they keep where a gradient step follows."""
 
-_MOST_ASIDE: Final = 0.9
-"""What both leave is for the tables of values."""
-
 _LEAST_SIGMA: Final = 1024.0
 
 _BELOW: Final = 1 - 2e-12
 """So that rounding does not exceed mu in all."""
-
-
-class AttributesHistogramOptions(BaseModel):
-    """``norms_share``, ``structure_share``, ``selection_share``: see ``NORMS_SHARE``,
-    ``STRUCTURE_SHARE`` and ``SELECTION_SHARE``; without a ``structure_share`` (0), attributes are
-    drawn independently of each other.
-    """
-
-    model_config = {"extra": "forbid", "frozen": True}
-    norms_share: Annotated[float, Field(ge=0.001, le=0.5, allow_inf_nan=False)] = NORMS_SHARE
-    structure_share: Annotated[float, Field(ge=0, le=0.5, allow_inf_nan=False)] = STRUCTURE_SHARE
-    selection_share: Annotated[float, Field(ge=0.001, le=0.5, allow_inf_nan=False)] = (
-        SELECTION_SHARE
-    )
-
-    @model_validator(mode="after")
-    def _tables_have_a_share(self) -> "AttributesHistogramOptions":
-        if self.norms_share + self.structure_share > _MOST_ASIDE:
-            raise ValueError(f"norms_share and structure_share are at most {_MOST_ASIDE} together")
-        return self
-
-    @property
-    def tables_share(self) -> float:
-        """What tables of values keep of their part, where a gradient step follows (below 1)."""
-        return 1.0
-
-
-class AttributesRegressionOptions(AttributesHistogramOptions):
-    """``start_share``: the part of what tables of values have that they keep; the rest is for the
-    gradient step.
-    """
-
-    start_share: Annotated[float, Field(ge=0.05, le=0.95, allow_inf_nan=False)] = START_SHARE
-
-    @property
-    def tables_share(self) -> float:
-        """What tables of values keep of their part."""
-        return self.start_share
 
 
 class ValueSelection(Frozen):
@@ -274,10 +233,11 @@ def calibrated(
     attributes: Sequence[MeasuredAttribute],
     max_cases: int,
     part: PartOfGoal,
-    options: AttributesHistogramOptions,
+    start: float,
 ) -> AttributesHistogramParams:
     """Noise that tells no more than the ``mu`` of the part, in all, but for its ``delta`` (above 0)
-    where values are found.
+    where values are found. ``start``: what tables of values keep of their part; below 1, a gradient
+    step follows them.
     """
 
     def sigma_of(share: float, clip: Clip) -> float:
@@ -287,9 +247,8 @@ def calibrated(
 
     found = sum(attribute.found is not None for attribute in attributes)
     # The budget is in mu squared, which adds up over Gaussian answers; shares are parts of it.
-    of_pairs = options.structure_share
-    of_both = 1 - options.norms_share - of_pairs
-    of_selection = of_both * options.selection_share if found else 0.0
+    of_both = 1 - NORMS_SHARE - STRUCTURE_SHARE
+    of_selection = of_both * SELECTION_SHARE if found else 0.0
     of_tables = of_both - of_selection
     selection = None
     if found:
@@ -297,10 +256,6 @@ def calibrated(
         # Slightly less than its part, so that rounding does not exceed delta in all.
         least = least_sum(sigma, part.delta / found * (1 - 1e-9), max_cases)
         selection = ValueSelection(sigma=sigma, least=least)
-    structure = None
-    if of_pairs:
-        structure = sigma_of(of_pairs, SPREAD)
-    start = options.tables_share
     step = None
     if start < 1:
         step = sigma_of(of_tables * (1 - start) * _BELOW, MOVED)
@@ -308,9 +263,9 @@ def calibrated(
         attributes=tuple(attributes),
         max_cases=max_cases,
         replaced=part.replaced,
-        norms_sigma=sigma_of(options.norms_share, WHOLE),
+        norms_sigma=sigma_of(NORMS_SHARE, WHOLE),
         sigma=sigma_of(of_tables * start * _BELOW, SPREAD),
-        structure_sigma=structure,
+        structure_sigma=sigma_of(STRUCTURE_SHARE, SPREAD),
         selection=selection,
         step_sigma=step,
     )
@@ -379,14 +334,6 @@ class AttributesHistogram(MeetsNoGoal[AttributesHistogramParams]):
     """
 
     name: ClassVar[str] = "attributes/histogram"
-    options: ClassVar[Mapping[str, str]] = {
-        "norms_share": "the part of the budget for attributes that finds how large cases are, "
-        "from 0.001 to 0.5 (0.03)",
-        "structure_share": "the part that finds which attributes belong together; 0 draws them "
-        "independently of each other (0.1)",
-        "selection_share": "the part of the rest that finds values, where find_values asks for it, "
-        "from 0.001 to 0.5 (0.2)",
-    }
     action: ClassVar[str] = "draw attributes with noise"
     serves_parts: ClassVar[bool] = True
     alone: ClassVar[str] = (
@@ -413,7 +360,7 @@ class AttributesHistogram(MeetsNoGoal[AttributesHistogramParams]):
         "Wolfowitz 1956, for what counts are expected to be without their noise",
     )
     Params = AttributesHistogramParams
-    Options: ClassVar[type[AttributesHistogramOptions]] = AttributesHistogramOptions
+    start: ClassVar[float] = 1.0
 
     def offer_part(
         self,
@@ -424,10 +371,8 @@ class AttributesHistogram(MeetsNoGoal[AttributesHistogramParams]):
         """Attributes whose domains or ranges are declared; ``delta`` is spent where values are
         found.
         """
-        try:
-            chosen = self.Options.model_validate(options)
-        except ValidationError as error:
-            return Refusal("misconfigured", option_fault(error))
+        if options:
+            return no_option(options)
         if not part.columns or {CONTROL_FLOW, TIMESTAMPS, METADATA} & set(part.columns):
             return Refusal("never", "it serves attributes alone")
         if facts.unit.attribute in part.columns:
@@ -456,7 +401,7 @@ class AttributesHistogram(MeetsNoGoal[AttributesHistogramParams]):
             )
         if finds and part.delta <= 0:
             return Refusal("misconfigured", "to find values takes a delta above 0")
-        params = calibrated(measured, facts.unit.max_cases, part, chosen)
+        params = calibrated(measured, facts.unit.max_cases, part, self.start)
         params = params.model_copy(update={"timed": TIMESTAMPS in part.beside})
         return Offer(params, _why(params))
 
@@ -746,13 +691,6 @@ class AttributesRegression(AttributesHistogram):
     """
 
     name: ClassVar[str] = "attributes/regression"
-    options: ClassVar[Mapping[str, str]] = {
-        "norms_share": "as of attributes/histogram (0.03)",
-        "structure_share": "as of attributes/histogram (0.1)",
-        "selection_share": "as of attributes/histogram (0.2)",
-        "start_share": "the part of what is left for values that tables are counted with, from "
-        "0.05 to 0.95; the rest is for the gradient step (0.3)",
-    }
     action: ClassVar[str] = "draw attributes with noise, corrected by a gradient step"
     summary: ClassVar[str] = (
         "Gives released cases attributes, drawn from noisy counts of values per activity that a "
@@ -770,7 +708,7 @@ class AttributesRegression(AttributesHistogram):
         "Canonne, Kamath, Steinke 2020, theorem 14; Dong, Roth, Su 2022, corollary 3.3; Abadi et "
         "al. 2016, for gradient steps; Desfontaines et al. 2022, for values that are found",
     )
-    Options: ClassVar[type[AttributesHistogramOptions]] = AttributesRegressionOptions
+    start: ClassVar[float] = START_SHARE
 
     def offer_part(
         self,

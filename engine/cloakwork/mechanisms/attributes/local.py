@@ -14,7 +14,16 @@ from cloakwork.base.naming import CASE_PREFIX
 from cloakwork.base.quantities import IF_SAID, Frozen
 from cloakwork.guarantees import Guarantee, LocalDP
 from cloakwork.kernel.local import BoundedNoise, LocalNoise, Randomisation, Response
-from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Options, Proof, Refusal, Theorem
+from cloakwork.mechanisms.base import (
+    Gives,
+    Mechanism,
+    Offer,
+    Options,
+    Proof,
+    Refusal,
+    Theorem,
+    no_option,
+)
 from cloakwork.mechanisms.steps import NoiseOnValuesStep, PublicValues
 
 STEPS: Final = 100_000
@@ -123,7 +132,7 @@ def local_params(
     if unlike := {CONTROL_FLOW, TIMESTAMPS, METADATA} & set(goal.over):
         return Refusal("never", f"it randomises attributes, not {', '.join(sorted(unlike))}")
     if options:
-        return Refusal("misconfigured", f"unknown option {', '.join(sorted(options))}")
+        return no_option(options)
     names = list(dict.fromkeys(goal.over))
     declared = {name: _declared(name, facts, draws_from) for name in names}
     if lacking := [name for name, attribute in declared.items() if attribute is None]:

@@ -23,7 +23,16 @@ from cloakwork.base.quantities import Duration, Frozen, Number
 from cloakwork.guarantees import Background, ConfidenceBound, Guarantee
 from cloakwork.log.eventlog import ACTIVITY, TIME_TYPE, TIMESTAMP, EventLog, as_lists
 from cloakwork.mechanisms.aggregates import CASES, UNIT, VARIANT, case_texts
-from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Options, Proof, Refusal, Theorem
+from cloakwork.mechanisms.base import (
+    Gives,
+    Mechanism,
+    Offer,
+    Options,
+    Proof,
+    Refusal,
+    Theorem,
+    no_option,
+)
 from cloakwork.mechanisms.kanon.background_knowledge import (
     KnownSequences,
     SequenceCases,
@@ -212,7 +221,7 @@ class Tlkc(Mechanism[TlkcParams]):
         if not isinstance(goal, ConfidenceBound):
             return Refusal("never", OTHER_KINDS.get(goal.kind, f"it gives no {goal.kind}"))
         if options:
-            return Refusal("misconfigured", f"it has no option '{min(options)}'; it has none")
+            return no_option(options)
         fault = _meaningless_request(goal)
         if fault is not None:
             return Refusal("misconfigured", fault)

@@ -24,6 +24,7 @@ from cloakwork.mechanisms.base import (
     Proof,
     Refusal,
     Theorem,
+    no_option,
 )
 from cloakwork.mechanisms.steps import ColumnValues, Enrichment, EnrichStep, Times
 from cloakwork.mechanisms.timestamps.bins import Clock, LogBins
@@ -525,7 +526,7 @@ class GivesTimes(MeetsNoGoal[P], Generic[P]):
 
     @staticmethod
     @abstractmethod
-    def params_at(part: PartOfGoal, facts: Facts, options: Options) -> Any:
+    def params_at(part: PartOfGoal, facts: Facts) -> Any:
         """The least noise for ``part``: parameters, or a Refusal."""
 
     @abstractmethod
@@ -550,7 +551,9 @@ class GivesTimes(MeetsNoGoal[P], Generic[P]):
         """The times, at its ``mu``; no delta is spent."""
         if part.columns != (TIMESTAMPS,):
             return Refusal("never", f"it writes timestamps only, not {', '.join(part.columns)}")
-        found = self.params_at(part, facts, options)
+        if options:
+            return no_option(options)
+        found = self.params_at(part, facts)
         return found if isinstance(found, Refusal) else Offer(found, self.why(found))
 
     def step(self, params: P, facts: Facts) -> EnrichStep:
@@ -631,11 +634,6 @@ class TimestampHistogram(GivesTimes[HistogramParams]):
     """
 
     name: ClassVar[str] = "timestamps/histogram"
-    options: ClassVar[Mapping[str, str]] = {
-        "shares": "how the budget for times is split between gaps, gaps-by-activity, gaps-by-pair, "
-        "starts, hours and totals, by name; those left out keep theirs "
-        "(0.08, 0.17, 0.35, 0.12, 0.11, 0.17)",
-    }
     action: ClassVar[str] = "draw times with noise"
     summary: ClassVar[str] = (
         "Gives times to cases made of noisy answers, by noisy histograms of starts, gaps and "

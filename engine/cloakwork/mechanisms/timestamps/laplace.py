@@ -24,7 +24,16 @@ from cloakwork.kernel.perturb import (
     Perturbation,
     WholeCases,
 )
-from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Options, Proof, Refusal, Theorem
+from cloakwork.mechanisms.base import (
+    Gives,
+    Mechanism,
+    Offer,
+    Options,
+    Proof,
+    Refusal,
+    Theorem,
+    no_option,
+)
 from cloakwork.mechanisms.steps import Completion, NoiseOnTimesStep, NoisySample
 from cloakwork.mechanisms.timestamps.completion import READABLE, Bounds, UsualValues, times_of
 
@@ -164,8 +173,7 @@ def offer_case_scope(
     shared between starts and gaps.
     """
     if options:
-        unknown = ", ".join(sorted(options))
-        return Refusal("misconfigured", f"unknown option {unknown}; for whole cases it has none")
+        return no_option(options)
     window = facts.window
     gap = facts.longest_gap
     events = facts.longest_case

@@ -48,7 +48,6 @@ from cloakwork.mechanisms.timestamps.drawing import ManyDraws, meet_totals
 from cloakwork.mechanisms.timestamps.histogram import NEVER, REACH, GivesTimes, ModelledTimes
 from cloakwork.mechanisms.timestamps.tables import (
     SHARES,
-    HistogramOptions,
     HistogramParams,
     KnownTimes,
     TableName,
@@ -159,18 +158,9 @@ class RegressionParams(TimesParams):
 def offered_regression(
     part: PartOfGoal,
     facts: Facts,
-    options: Options,
 ) -> RegressionParams | Refusal:
     """The least noise for ``part``."""
-    tables = offered_params(part, facts, options, REGRESSION_SHARES)
-    if isinstance(tables, Refusal):
-        return tables
-    if "gaps-by-activity" in HistogramOptions.model_validate(options).shares:
-        return Refusal(
-            "misconfigured",
-            "shares.gaps-by-activity: timestamps/regression has no such table; "
-            "gaps-by-pair is the share of all gaps by activity",
-        )
+    tables = offered_params(part, facts, REGRESSION_SHARES)
     # These two tables give way to sums of gradients, which get their budget.
     kept = {
         name: sigma
@@ -876,10 +866,6 @@ class TimestampRegression(GivesTimes[RegressionParams]):
     """
 
     name: ClassVar[str] = "timestamps/regression"
-    options: ClassVar[Mapping[str, str]] = {
-        "shares": "as of timestamps/histogram, without gaps-by-activity; gaps-by-pair is the share "
-        "of the regression of gaps (0.28), totals that of the one of durations (0.37)",
-    }
     action: ClassVar[str] = "draw times with noise, gaps and durations by regressions"
     summary: ClassVar[str] = (
         "Gives times to cases made of noisy answers: starts by noisy histograms, gaps and "

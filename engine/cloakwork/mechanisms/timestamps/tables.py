@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Annotated, Final, Literal
 
 import numpy as np
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import Field
 
 from cloakwork.base.arrays import Floats, Ints, begins_of, distinct
 from cloakwork.base.costs import Composed, PrivacyEvent, gaussian_moves
@@ -23,7 +23,7 @@ from cloakwork.base.facts import UNIX_EPOCH, Facts, Window
 from cloakwork.base.frozen import frozen
 from cloakwork.base.quantities import IF_SAID, Duration, Frozen, Number
 from cloakwork.kernel import Cases, Clip, Entries, Gaussian, Query
-from cloakwork.mechanisms.base import Options, PartOfGoal, Refusal, option_fault
+from cloakwork.mechanisms.base import PartOfGoal
 from cloakwork.mechanisms.timestamps.bins import DAY, Clock, LogBins
 
 UNIT_NORM: Final = 2**14
@@ -81,17 +81,6 @@ cases, five an owner, 8 of 30 releases lay in other years at one share, none at 
 
 LEAST_SIGMA: Final = 1024.0
 """Grid steps: with sigma above 1,000 the accountant charges a whole vector by its norm."""
-
-Share = Annotated[float, Field(ge=0.001, le=1, allow_inf_nan=False)]
-
-
-class HistogramOptions(BaseModel):
-    """``shares``: how the budget is split between the tables; those left out keep their defaults,
-    and all are scaled to add up to 1.
-    """
-
-    model_config = {"extra": "forbid", "frozen": True}
-    shares: dict[TableName, Share] = {}
 
 
 class TimesParams(Frozen, ABC):
@@ -160,18 +149,13 @@ def event_of(
 def offered_params(
     part: PartOfGoal,
     facts: Facts,
-    options: Options,
-    defaults: Mapping[TableName, float] = SHARES,
-) -> HistogramParams | Refusal:
-    """The least noise for ``part``, shared out as ``defaults`` and ``options`` say."""
-    try:
-        chosen = HistogramOptions.model_validate(options)
-    except ValidationError as error:
-        return Refusal("misconfigured", option_fault(error))
+    of_tables: Mapping[TableName, float] = SHARES,
+) -> HistogramParams:
+    """The least noise for ``part``, shared out as ``of_tables`` says."""
     m = facts.unit.max_cases
     # The more cases of one owner are hidden, the harder a window is to find.
-    window = defaults["window"] * min(m, MOST_FOR_WINDOW)
-    shares = {**defaults, "window": window, **chosen.shares}
+    window = of_tables["window"] * min(m, MOST_FOR_WINDOW)
+    shares = {**of_tables, "window": window}
     # No window is measured where one is declared.
     if facts.window is not None:
         del shares["window"]
