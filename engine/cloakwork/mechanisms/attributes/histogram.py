@@ -297,22 +297,16 @@ def calibrated(
         # Slightly less than its part, so that rounding does not exceed delta in all.
         least = least_sum(sigma, part.delta / found * (1 - 1e-9), max_cases)
         selection = ValueSelection(sigma=sigma, least=least)
-    structure = None
-    if of_pairs:
-        structure = sigma_of(of_pairs, SPREAD)
     start = options.tables_share
-    step = None
-    if start < 1:
-        step = sigma_of(of_tables * (1 - start) * _BELOW, MOVED)
     return AttributesHistogramParams(
         attributes=tuple(attributes),
         max_cases=max_cases,
         replaced=part.replaced,
         norms_sigma=sigma_of(options.norms_share, WHOLE),
         sigma=sigma_of(of_tables * start * _BELOW, SPREAD),
-        structure_sigma=structure,
+        structure_sigma=sigma_of(of_pairs, SPREAD) if of_pairs else None,
         selection=selection,
-        step_sigma=step,
+        step_sigma=sigma_of(of_tables * (1 - start) * _BELOW, MOVED) if start < 1 else None,
     )
 
 
