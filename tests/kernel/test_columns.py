@@ -351,6 +351,25 @@ def test_a_query_is_shown_no_more_than_a_batch():
     assert next(replace(variants, at_once=1).batches()).cases is variants.cases
 
 
+def test_sums_of_numbers_are_asked_of_so_many_values_at_once(monkeypatch):
+    """Of whole cases, with their own texts; where keys are texts, of all of them."""
+    monkeypatch.setattr("cloakwork.kernel.kernel.VALUES_AT_ONCE", 30)
+    shown = []
+
+    def counts(cases):
+        shown.append(len(cases.codes))
+        for column in cases.columns.values():
+            assert column.codes.max() < len(column.alphabet) <= len(column.codes)
+        return hours_by_role(cases)
+
+    measured = seen()
+    found = sums_of(measured, counts, LENGTHS, None)
+    assert sum(shown) == LOG.events.height > 100
+    assert max(shown) < 30 // len(measured.columns) + measured.cases.lengths.max()
+    shown.clear()
+    assert (sums_of(measured, counts, LENGTHS, ROLE), len(shown)) == (found, 1)
+
+
 def test_sums_of_numbers_and_of_labels_are_merged():
     """A number is the same key, whether other keys of its batch have labels or not."""
     numbers = Sums(np.array([2, 5]), np.array([1, 2]))

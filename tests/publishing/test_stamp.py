@@ -2,9 +2,11 @@
 
 import dataclasses
 import re
+import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -155,13 +157,32 @@ def test_differences_are_told_one_by_one() -> None:
     )
     assert differences(expected, found) == (
         "b is missing",
-        "'a (again)' does not belong there",
+        "'a (again 1)' does not belong there",
         "a says '2', the statement '1'",
     )
 
 
-def test_an_empty_list_is_seen() -> None:
+def test_repeated_keys_are_named_in_linear_time() -> None:
+    def steps(first: str, times: int) -> int:
+        keys = [first.format(n) for n in range(times)] + ["a"] * times
+        taken = list[str]()
+
+        def count(_: object, event: str, __: object) -> Callable[..., Any]:
+            taken.append(event)
+            return count
+
+        sys.settrace(count)
+        found = paths_and_texts([Attribute(key, 1) for key in keys])
+        sys.settrace(None)
+        return len(taken) + sum(map(len, found))
+
+    assert all(steps(first, 400) < 5 * steps(first, 100) for first in ("a", "a (again {})"))
+
+
+def test_lists_are_seen() -> None:
     assert paths_and_texts([Attribute("meta_general:source", None)]) == {"meta_general:source": ""}
+    twice = [Attribute("c", None, (Attribute("d", value),)) for value in (1, 2)]
+    assert paths_and_texts(twice) == {"c/d": "1", "c/d (again 1)": "2"}
 
 
 @pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])

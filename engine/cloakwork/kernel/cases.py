@@ -54,12 +54,22 @@ class Column:
         return cls(microseconds, is_missing, no_text)
 
     def at(self, rows: Any) -> "Column":
-        """The values at ``rows`` (places, or marks)."""
+        """The values at ``rows`` (places, or marks). Where there are more texts than values, those
+        that none of these has are left out.
+        """
+        codes = self.codes[rows]
+        alphabet = self.alphabet
+        if len(alphabet) > len(codes):
+            used, place = np.unique(codes, return_inverse=True)
+            known = used[used >= 0].tolist()
+            # What is missing comes first, if anything is.
+            codes = place - (len(used) - len(known))
+            alphabet = tuple(alphabet[code] for code in known)
         return Column(
             self.values[rows],
             self.is_missing[rows],
-            self.codes[rows],
-            self.alphabet,
+            codes,
+            alphabet,
         )
 
 
@@ -193,6 +203,13 @@ class Cases:
             self.columns.at(known),
             self.worth,
         )
+
+    def between(self, start: int, stop: int) -> "Cases":
+        """The cases from ``start`` to before ``stop``, of the same arrays."""
+        offsets = self.offsets[start : stop + 1]
+        events = slice(offsets[0], offsets[-1])
+        columns = self.columns.at(events, slice(start, stop))
+        return Cases(self.alphabet, self.codes[events], offsets - offsets[0], columns)
 
     def take(self, rows: Ints) -> "Cases":
         """The cases at ``rows``, in that order."""

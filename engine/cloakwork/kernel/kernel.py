@@ -8,13 +8,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
+from itertools import pairwise
 from typing import Any, Final, NoReturn, TypeVar
 
 import numpy as np
 from pydantic import JsonValue
 
 from cloakwork.accounting.events import cost
-from cloakwork.base.arrays import Bools, Floats, Ints, group_sums, owners_of
+from cloakwork.base.arrays import Bools, Floats, Ints, begins_of, group_sums, owners_of
 from cloakwork.base.costs import Cost, EpsilonDelta, NonPrivate, PoissonSampled, PrivacyEvent
 from cloakwork.base.errors import PlanUnsound
 from cloakwork.base.exact import drawn_rate
@@ -214,6 +215,11 @@ class Randomness:
 AT_ONCE: Final = 1 << 14
 """Cases in a batch, where each case is by itself."""
 
+VALUES_AT_ONCE: Final = 1 << 16
+"""Values of all columns in a batch, about, of which sums of numbers are asked: a gradient step has
+some thirty entries for each, and up to ten numbers in memory for each entry.
+"""
+
 
 @frozen
 class Owners:
@@ -256,8 +262,8 @@ class Measured:
         return self
 
     def added_up(self, task: Callable[["Measured"], T], add: Callable[[T, T], T]) -> T:
-        """What ``task`` finds, part by part: ``add`` gives the same in any order."""
-        return reduce(add, map(task, self.batches()))
+        """What ``task`` finds, which goes part by part itself."""
+        return task(self)
 
     def narrowed(self, labels: Sequence[str], without: Sequence[tuple[str, ...]]) -> "Measured":
         """As of ``Kernel.narrowed``."""
@@ -266,14 +272,20 @@ class Measured:
             kept = self.take(np.flatnonzero(self.cases.among(without) < 0))
         return replace(kept, cases=kept.cases.within(labels))
 
-    def batches(self) -> Iterator["Measured"]:
-        """The same in parts that a query is asked of, one after another; without owners."""
-        if not self.cases.columns or len(self.counts) <= self.at_once:
+    def batches(self, values: int | None = None) -> Iterator["Measured"]:
+        """The same in parts that a query is asked of, one after another; without owners.
+        ``values``: of all columns in a part, about, where that is fewer: no case is cut.
+        """
+        columns = len(self.cases.columns)
+        if not columns:
             yield self
             return
-        for start in range(0, len(self.counts), self.at_once):
-            rows = np.arange(start, min(start + self.at_once, len(self.counts)))
-            yield Measured(self.cases.take(rows), self.counts[rows])
+        part = np.arange(len(self.counts)) // self.at_once
+        if values is not None:
+            # Either count moves on to the next part.
+            part += self.cases.offsets[:-1] // max(values // columns, 1)
+        for start, stop in pairwise([0, *begins_of(part)[1:].tolist(), len(part)]):
+            yield Measured(self.cases.between(start, stop), self.counts[start:stop])
 
     def take(self, rows: Ints) -> "Measured":
         """The cases at ``rows`` (ascending)."""
@@ -753,13 +765,17 @@ def _sums_of(
     asked: Sequence[tuple[Query, Clip, str | None]],
     batch: Measured,
 ) -> list[Sums]:
-    # A batch of a file is asked in parts, as a log in memory is.
+    # A batch of a file is asked in parts, as a log in memory is. Small ones would ask others'
+    # functions again too often, and merge texts that are keys as often.
+    are_numbers = all(
+        labels is None and not isinstance(query, AskedTwice) for query, _, labels in asked
+    )
     parts = (
         [
             vectors_of(part.cases, query, clip, labels).sums(part.counts)
             for query, clip, labels in asked
         ]
-        for part in batch.batches()
+        for part in batch.batches(VALUES_AT_ONCE if are_numbers else None)
     )
     return reduce(_together, parts)
 

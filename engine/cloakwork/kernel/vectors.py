@@ -476,12 +476,9 @@ def _keys_of(
     spelled = []
     for row in first.tolist():
         run = codes[found.start[row] : found.stop[row]].tolist()
-        number = int(found.code[row]).to_bytes(
-            8,
-            "big",
-            signed=True,
+        spelled.append(
+            key_of(int(found.code[row]), ()) + b"".join(spelled_labels[each] for each in run)
         )
-        spelled.append(number + b"".join(spelled_labels[each] for each in run))
     order = sorted(range(len(spelled)), key=spelled.__getitem__)
     # Sorting an order gives the place of each.
     return [spelled[each] for each in order], np.argsort(order)[place]

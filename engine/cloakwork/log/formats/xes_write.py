@@ -6,7 +6,8 @@ and extensions that the caller states. Characters that XML 1.0 cannot express (m
 characters, lone U+FFFE and U+FFFF) become U+FFFD.
 """
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -216,25 +217,30 @@ def _column_text(values: pl.Series) -> tuple[str, pl.Expr]:
     return "string", text.str.replace_many(_ESCAPES)
 
 
-def paths_and_texts(attributes: Iterable[Attribute], above: str = "") -> dict[str, str]:
-    """Every attribute's value as text by the path of keys that leads to it; a repeated key gets a
-    mark of its own.
+def paths_and_texts(attributes: Sequence[Attribute]) -> dict[str, str]:
+    """Every attribute's value as text by the path of keys that leads to it; a repeated path gets a
+    number of its own.
 
     Lists that hold something have no value of their own and stand only in the paths of what they
     hold.
     """
     values: dict[str, str] = {}
-    for attribute in attributes:
-        place = above + attribute.key
-        # A forged log may repeat a key to hide what stands under it.
+    times = Counter[str]()
+    # The first one comes last.
+    waiting = [(each.key, each) for each in reversed(attributes)]
+    while waiting:
+        path, attribute = waiting.pop()
+        place = path
+        # A forged log may repeat a key to hide what stands under it, as often as it likes.
         while place in values:
-            place += " (again)"
+            times[path] += 1
+            place = f"{path} (again {times[path]})"
         value = attribute.value
         if value is not None:
             values[place] = utc_text(value) if isinstance(value, datetime) else str(value)
         elif not attribute.children:
             values[place] = ""
-        values |= paths_and_texts(attribute.children, place + "/")
+        waiting += [(f"{place}/{each.key}", each) for each in reversed(attribute.children)]
     return values
 
 

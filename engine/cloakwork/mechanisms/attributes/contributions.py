@@ -11,7 +11,7 @@ events and attributes it has.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -146,42 +146,26 @@ class TableLayout:
         return self.attributes[attribute].size > FEW_VALUES
 
 
-@dataclass(slots=True)
-class Contributions:
-    """Entries of cases whose sizes are not rounded yet: ``case`` and ``code``, int64, and
-    ``weight``, float64, in parts.
-    """
+Contributions = list[tuple[Ints, Ints, Floats]]
+"""Entries of cases whose sizes are not rounded yet, table by table: case and code, int64, and
+weight, float64.
+"""
 
-    case: list[Ints] = field(default_factory=list)
-    code: list[Ints] = field(default_factory=list)
-    weight: list[Floats] = field(default_factory=list)
 
-    def add(
-        self,
-        case: Ints,
-        code: Ints,
-        weight: Floats,
-    ) -> None:
-        """Entries of one table."""
-        self.case.append(case)
-        self.code.append(code)
-        self.weight.append(weight)
+def in_steps(found: Contributions, steps: float) -> Entries:
+    """All entries in order, in grid steps towards zero, of which a case has ``steps``."""
+    case, code, weight = map(np.concatenate, zip(*found, strict=True))
+    return Entries(case, np.trunc(weight * steps).astype(np.int64), code)
 
-    def in_steps(self, steps: float) -> Entries:
-        """All entries in order, in grid steps towards zero, of which a case has ``steps``."""
-        size = np.trunc(np.concatenate(self.weight) * steps).astype(np.int64)
-        return Entries(np.concatenate(self.case), size, np.concatenate(self.code))
 
-    def norms(self, cases: int) -> Floats:
-        """The Euclidean norm of each case's vector."""
-        case = np.concatenate(self.case)
-        code = np.concatenate(self.code)
-        width = int(code.max(initial=0)) + 1
-        # Entries of the same case and key are one cell: they add up before they are squared.
-        cell, place, _ = distinct(case * width + code)
-        weight = np.concatenate(self.weight)
-        sums = np.bincount(place, weights=weight, minlength=len(cell))
-        return np.sqrt(np.bincount(cell // width, weights=sums * sums, minlength=cases))
+def _norms(found: Contributions, cases: int) -> Floats:
+    """The Euclidean norm of each case's vector."""
+    case, code, weight = map(np.concatenate, zip(*found, strict=True))
+    width = int(code.max(initial=0)) + 1
+    # Entries of the same case and key are one cell: they add up before they are squared.
+    cell, place, _ = distinct(case * width + code)
+    sums = np.bincount(place, weights=weight, minlength=len(cell))
+    return np.sqrt(np.bincount(cell // width, weights=sums * sums, minlength=cases))
 
 
 def spread_over_events(cases: Cases, labels: Sequence[str]) -> tuple[Ints, Floats]:
@@ -200,7 +184,7 @@ def norms_of(layout: TableLayout) -> Query:
     """The class of each case's norm, of ``NORMS``; none of a case that counts for nothing."""
 
     def norms(cases: Cases) -> Entries:
-        norm = _contributions(cases, layout).norms(len(cases))
+        norm = _norms(_contributions(cases, layout), len(cases))
         rows = np.flatnonzero(norm > 0)
         # A norm that is a class's bound lies in it, whatever the last digit of a sum.
         place = np.ceil(2 * np.log2(norm[rows]) - 1e-9)
@@ -215,72 +199,79 @@ def tables_of(layout: TableLayout, norm: float) -> Query:
 
     def tables(cases: Cases) -> Entries:
         # No weight is below 0, so towards zero is down.
-        return _contributions(cases, layout).in_steps(UNIT_NORM / norm)
+        return in_steps(_contributions(cases, layout), UNIT_NORM / norm)
 
     return tables
 
 
 def _contributions(cases: Cases, layout: TableLayout) -> Contributions:
-    found = Contributions()
     label, share = spread_over_events(cases, layout.labels)
     known = np.flatnonzero(label >= 0)
-    every = np.arange(len(cases))
-    zeros = np.zeros(len(cases), np.int64)
     # Cases with each activity, and all cases.
-    found.add(cases.case_of[known], layout.masses + label[known], SIDE_WEIGHT * share[known])
-    in_all = zeros + layout.masses + len(layout.labels)
-    found.add(every, in_all, np.full(len(cases), SIDE_WEIGHT))
+    in_all = np.full(len(cases), layout.masses + len(layout.labels))
+    found = [
+        (cases.case_of[known], layout.masses + label[known], SIDE_WEIGHT * share[known]),
+        (np.arange(len(cases)), in_all, np.full(len(cases), SIDE_WEIGHT)),
+    ]
     for place, attribute in enumerate(layout.attributes):
         column = cases.columns[attribute.name]
         codes = attribute.codes(column)
-        if attribute.is_of_cases:
-            _add_values(
+        case, group, weight = counted_rows(cases, attribute, label, share)
+        rows = add_values(
+            found,
+            layout,
+            place,
+            case,
+            group,
+            weight,
+            codes,
+        )
+        # Of many values a group's total is noisy as a sum, so it is counted by itself.
+        if layout.counts_totals(place):
+            total = layout.totals(place) + group[rows]
+            found.append((case[rows], total, SIDE_WEIGHT * weight[rows]))
+        if not attribute.is_of_cases:
+            exact = attribute.exact(column, codes)
+            _add_followed(
                 found,
                 layout,
                 place,
-                every,
-                zeros,
+                case,
                 codes,
-                np.ones(len(cases)),
+                exact,
             )
-            continue
-        _add_values(
-            found,
-            layout,
-            place,
-            cases.case_of,
-            label,
-            codes,
-            share,
-        )
-        exact = attribute.exact(column, codes)
-        _add_followed(
-            found,
-            layout,
-            place,
-            cases.case_of,
-            codes,
-            exact,
-        )
     return found
 
 
-def _add_values(
+def counted_rows(
+    cases: Cases,
+    attribute: MeasuredAttribute,
+    label: Ints,
+    share: Floats,
+) -> tuple[Ints, Ints, Floats]:
+    """Of each value of an attribute the case, the group (-1: none) and what it counts for.
+    ``label``, ``share``: of events, as of ``spread_over_events``.
+    """
+    if not attribute.is_of_cases:
+        return cases.case_of, label, share
+    every = np.arange(len(cases))
+    return every, np.zeros_like(every), np.ones(len(cases))
+
+
+def add_values(
     found: Contributions,
     layout: TableLayout,
     place: int,
     case: Ints,
     group: Ints,
-    codes: Ints,
     share: Floats,
-) -> None:
+    codes: Ints,
+) -> Ints:
+    """Add an attribute's values, of ``counted_rows``; returns the rows that have one."""
     rows = np.flatnonzero((codes >= 0) & (group >= 0))
-    weight = share[rows]
     key = layout.values(place) + group[rows] * layout.attributes[place].size + codes[rows]
-    found.add(case[rows], key, weight * layout.weight(place))
-    # Of many values a group's total is noisy as a sum, so it is counted by itself.
-    if layout.counts_totals(place):
-        found.add(case[rows], layout.totals(place) + group[rows], SIDE_WEIGHT * weight)
+    found.append((case[rows], key, share[rows] * layout.weight(place)))
+    return rows
 
 
 def _add_followed(
@@ -298,11 +289,11 @@ def _add_followed(
     before, after, share = followed(case, codes)
     weight = SIDE_WEIGHT * share
     is_same = exact[before] == exact[after]
-    found.add(case[after], 2 * place + is_same, weight)
+    found.append((case[after], 2 * place + is_same, weight))
     # Of few values it is also counted which follows which.
     if layout.counts_follows(place):
         pair = codes[before] * layout.attributes[place].size + codes[after]
-        found.add(case[after], layout.follows(place) + pair, weight)
+        found.append((case[after], layout.follows(place) + pair, weight))
 
 
 def followed(case: Ints, codes: Ints) -> tuple[Ints, Ints, Floats]:

@@ -2,10 +2,10 @@
 the range (numbers, whole numbers, days or times), and numbers drawn from them.
 """
 
-import json
 import math
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 from itertools import pairwise
 from typing import Annotated, Final
 
@@ -197,6 +197,7 @@ class Bins:
         return np.where(self.of(drawn) == bins, drawn, within)
 
 
+@lru_cache(maxsize=1 << 10)
 def bins_of(
     low: float,
     high: float,
@@ -397,13 +398,7 @@ class MeasuredAttribute(Frozen):
         """
         bins = self.bins
         if bins is None:
-            domain = self.domain or ()
-            kinds = {type(value) for value in domain}
-            # A column holds one type, a truth value being no whole number; else texts.
-            if not (kinds <= {str} or kinds <= {bool} or kinds <= {int, float}):
-                texts = (each if isinstance(each, str) else json.dumps(each) for each in domain)
-                domain = tuple(texts)
-            return Listed(codes, domain)
+            return Listed(codes, self.domain or ())
         drawn = bins.draw(np.maximum(codes, 0), chance % UNIT)
         # Behind the last whole number lies the end of its bin.
         within = np.clip(drawn, *self.range) if self.range else drawn

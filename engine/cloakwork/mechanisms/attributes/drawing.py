@@ -460,15 +460,14 @@ def with_pairs(
             case = cases.case_of[rows]
             group = cases.codes[rows]
         offered = classes.of(edge.child, codes[rows])
-        suited = _suited(
+        taken = _suited(
             edge.table,
             of_parent[case],
             offered,
             group,
             randomness,
         )
-        every = np.ones(len(rows), np.bool_)
-        codes[rows] = codes[rows][exchanged(offered, suited, group, every)]
+        codes[rows] = codes[rows][taken]
         found[edge.child] = Drawn(codes, found[edge.child].origin)
     return found
 
@@ -490,15 +489,14 @@ def with_transitions(
     for rows, before in _later_values(codes, cases, in_log_order):
         offered = codes[rows]
         group = cases.codes[rows]
-        suited = _suited(
+        taken = _suited(
             padded,
             codes[before],
             offered,
             group,
             randomness,
         )
-        every = np.ones(len(rows), np.bool_)
-        codes[rows] = offered[exchanged(offered, suited, group, every)]
+        codes[rows] = offered[taken]
     return Drawn(codes, drawn.origin)
 
 
@@ -509,12 +507,10 @@ def _suited(
     group: Ints,
     randomness: Randomness,
 ) -> Ints:
-    """For each row a class of the child that suits its parent's, as many of each as the table says
-    of those that are offered in its group: int64.
+    """Which of the ``offered`` classes of a child each row takes, int64: as many of those in its
+    group that suit its parent's class as the table says.
     """
     suited = offered.copy()
-    if not len(offered):
-        return suited
     order = randomness.permutation(len(group))
     order = order[np.lexsort((parent[order], group[order]))]
     for rows in _runs(order, group[order]):
@@ -530,4 +526,4 @@ def _suited(
                 times = rounded_times(drawn, randomness)
                 suited[rows[begin : begin + size]] = owners_of(times)
             begin += size
-    return suited
+    return exchanged(offered, suited, group, np.ones(len(offered), np.bool_))

@@ -256,9 +256,6 @@ def calibrated(
         # Slightly less than its part, so that rounding does not exceed delta in all.
         least = least_sum(sigma, part.delta / found * (1 - 1e-9), max_cases)
         selection = ValueSelection(sigma=sigma, least=least)
-    step = None
-    if start < 1:
-        step = sigma_of(of_tables * (1 - start) * _BELOW, MOVED)
     return AttributesHistogramParams(
         attributes=tuple(attributes),
         max_cases=max_cases,
@@ -267,7 +264,7 @@ def calibrated(
         sigma=sigma_of(of_tables * start * _BELOW, SPREAD),
         structure_sigma=sigma_of(STRUCTURE_SHARE, SPREAD),
         selection=selection,
-        step_sigma=step,
+        step_sigma=sigma_of(of_tables * (1 - start) * _BELOW, MOVED) if start < 1 else None,
     )
 
 

@@ -29,8 +29,11 @@ from cloakwork.mechanisms.attributes.contributions import (
     UNIT_NORM,
     Contributions,
     TableLayout,
+    add_values,
     best_norm,
+    counted_rows,
     followed,
+    in_steps,
     spread_over_events,
 )
 
@@ -452,45 +455,35 @@ class GradientStep:
             usual = Contributions()
             label, share = spread_over_events(cases, self.layout.labels)
             of_events = _having(cases, label, share, len(self.layout.labels))
-            every = np.arange(len(cases))
-            zeros = np.zeros(len(cases), np.int64)
             for place, attribute in enumerate(self.layout.attributes):
-                codes = attribute.codes(cases.columns[attribute.name])
-                weight = self.layout.weight(place)
-                first = self.layout.values(place)
-                if attribute.is_of_cases:
-                    case = every
-                    group = zeros
-                    times = np.ones(len(cases))
-                    having, groups, expects = every, zeros, np.ones(len(cases))
-                else:
-                    case = cases.case_of
-                    group = label
-                    times = share
-                    having, groups, expects = of_events
+                column = cases.columns[attribute.name]
+                codes = attribute.codes(column)
                 # How often the case has each value.
-                rows = np.flatnonzero((codes >= 0) & (group >= 0))
-                key = first + group[rows] * attribute.size + codes[rows]
-                own.add(case[rows], key, weight * times[rows])
+                counted = counted_rows(cases, attribute, label, share)
+                add_values(
+                    own,
+                    self.layout,
+                    place,
+                    *counted,
+                    codes,
+                )
                 # Less how often the tables expect it.
+                having, groups, expects = counted if attribute.is_of_cases else of_events
                 often, cell, expected = _usual_values(self.expected[place], groups)
-                expects = np.repeat(expects, often)
-                usual.add(np.repeat(having, often), first + cell, -weight * expected * expects)
+                key = self.layout.values(place) + cell
+                weight = -self.layout.weight(place) * expected * np.repeat(expects, often)
+                usual.append((np.repeat(having, often), key, weight))
                 if attribute.is_of_cases:
                     continue
                 # Beside the gradient, how often the value changes within the case.
-                exact = attribute.exact(cases.columns[attribute.name], codes)
+                exact = attribute.exact(column, codes)
                 before, after, part = followed(cases.case_of, codes)
                 changed = exact[before] != exact[after]
                 after = after[changed]
                 key = np.full(len(after), 2 * place)
-                own.add(cases.case_of[after], key, SIDE_WEIGHT * part[changed])
-            entries = Contributions(
-                own.case + usual.case,
-                own.code + usual.code,
-                own.weight + usual.weight,
-            )
-            return entries.in_steps(UNIT_NORM / self.norm)
+                own.append((cases.case_of[after], key, SIDE_WEIGHT * part[changed]))
+            # Of too many keys, those that the case has are kept.
+            return in_steps(own + usual, UNIT_NORM / self.norm)
 
         return gradients
 
