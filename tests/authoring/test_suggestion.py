@@ -29,7 +29,7 @@ from cloakwork.base.costs import Charge, Cost
 from cloakwork.base.progress import silent
 from cloakwork.base.quantities import parse_duration
 from cloakwork.errors import LogError, PolicyError
-from cloakwork.evaluation.compare import budget_fault
+from cloakwork.evaluation.compare import release_fault
 from cloakwork.ledger.account import BudgetTerms
 from cloakwork.ledger.datasets import declare_dataset
 from cloakwork.ledger.ledger import Ledger, ReservationRequest
@@ -500,7 +500,7 @@ def test_what_is_proposed_under_the_dataset_s_total_can_be_paid(goal, times, tmp
         )
         book.reserve(ReservationRequest(dataset="data", policy="p", charges=charges, terms=terms))
         found = proposed.known_to(book)
-        fault = budget_fault(forms_beside(found)[found.form], book)
+        fault = release_fault(forms_beside(found)[found.form], RICH, book)
         outcomes.add(fault is None)
         if fault is None:
             policy = parse_policy(policy_text(found))
@@ -517,7 +517,5 @@ def test_a_total_below_the_price_is_no_reason_to_propose(tmp_path):
     book = Ledger(str(tmp_path / "ledger.db"))
     declare_dataset(book, "data", owner="O", totals={"unit": Cost(epsilon=0.5, delta=1e-6)})
     found = suggest(RICH, HEADER, "share", "whole-log-dp").known_to(book)
-    said = budget_fault(forms_beside(found)[found.form], book)
+    said = release_fault(forms_beside(found)[found.form], RICH, book)
     assert said is not None and "what would fit is epsilon 0.5" in said
-    # The twin: under the dataset's own total nothing can be planned, so nothing would be refused.
-    assert budget_fault(parse_policy(policy_text(found)), book) is None

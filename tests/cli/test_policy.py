@@ -4,8 +4,10 @@ read: SARIF that fits its schema, and commands that obey nobody's names.
 
 import json
 import shlex
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -374,7 +376,7 @@ def test_the_next_command_names_the_columns_too(cloakwork, tmp_path):
     log, out = tmp_path / "log.csv", tmp_path / "p.yaml"
     log.write_text("Zaak nummer;Stap;Tijd\n1;in;2024-01-01\n", encoding="utf-8")
     names = ("case:concept:name=Zaak nummer", "concept:name=Stap", "time:timestamp=Tijd")
-    columns = [word for name in names for word in ("--column", name)]
+    columns = ["--audience", "publish", *(word for name in names for word in ("--column", name))]
     said = cloakwork("policy", "suggest", "--quick", log, "--out", out, *columns)
     assert said.code == 0, said.err
     line = next(line for line in said.out.splitlines() if "policy lint" in line)
@@ -513,3 +515,31 @@ def test_a_note_is_a_notice():
     assert github_command(annotation(level="note", path=None)) == (
         "::notice title=cloakwork%3A small-k::k = 3 is small"
     )
+
+
+def test_a_policy_that_cannot_be_planned_is_not_proposed(cloakwork, tmp_path):
+    """For want of persons, or as the ledger counts another unit: one line says what can be."""
+    log, out, ledger = tmp_path / "log.csv", tmp_path / "p.yaml", f"sqlite:///{tmp_path / 'l.db'}"
+    rows = [f"{case},a,2024-01-01T00:00:00Z,P{case % 8}" for case in range(40)]
+    log.write_text("\n".join(["case,activity,time,patient", *rows]), "utf-8")
+    quick = ("policy", "suggest", log, "--out", out, "--quick", "--quiet", "--ledger", ledger)
+    few = cloakwork(*quick, "--unit", "patient")
+    assert "k = 12, but the log holds 8 different values of 'case:patient'" in few.err
+    assert cloakwork(*quick, "--audience", "publish").code == 0
+    assert cloakwork("apply", out, log, "--out", tmp_path / "r", "--ledger", ledger).code == 0
+    out.unlink()
+    unlike = cloakwork(*quick, "--audience", "publish", "--unit", "patient")
+    for said, way in ((few, "--take whole-log-dp"), (unlike, "leaving out --unit")):
+        assert (said.code, said.err.count("\n"), out.exists()) == (1, 1, False)
+        assert said.err.endswith(f"; {way} would fit\n")
+
+
+def test_a_table_of_spark_keeps_its_name(cloakwork, tmp_path, monkeypatch):
+    """Neither the next command nor the dataset is called as the files that are removed."""
+    out, work = tmp_path / "p.yaml", tmp_path / "work"
+    shutil.copytree(LOG.parent, work, ignore=lambda _, names: {*names} - {LOG.name})
+    engine = SimpleNamespace(in_files=lambda _: SimpleNamespace(path=work, close=list))
+    monkeypatch.setattr("cloakwork.run.reading.registered_engine", lambda name: engine)
+    said = cloakwork("policy", "suggest", "spark:db.visits", "--out", out, "--quick")
+    assert f"cloakwork plan {out} spark:db.visits" in said.out and "work" not in said.err
+    assert load_policy(out).metadata.dataset == "db.visits"

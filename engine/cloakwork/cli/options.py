@@ -40,10 +40,17 @@ class _LogPath(click.Path):
 
         held = registered_engine("spark").in_files(value)
         ctx.call_on_close(held.close)
+        ctx.meta[str(held.path)] = value
         return held.path
 
 
 LOG: Final = _LogPath(path_type=Path)
+
+
+def as_typed(log: Path) -> str:
+    """What was typed for ``log``: the name of a table, not of the files that it was written to."""
+    return str(click.get_current_context().meta.get(str(log), log))
+
 
 ledger_option = click.option(
     "--ledger",

@@ -257,7 +257,12 @@ def validate(
         print_json({"policies": results})
     else:
         for result in results:
-            _say(result)
+            if result["valid"]:
+                click.echo(f"{result['path']}: ok ({result['name']} {result['version']})")
+            for problem in result["problems"]:
+                click.echo(problem["text"], err=True)
+            if more := result.get("more"):
+                click.echo(f"... and {more:,} more", err=True)
     context.exit(0 if all(result["valid"] for result in results) else PolicyError.exit_code)
 
 
@@ -283,15 +288,6 @@ def _validated(source: str, ledger: str | None) -> dict[str, Any]:
         "digest": digest(read),
         "problems": [],
     }
-
-
-def _say(result: dict[str, Any]) -> None:
-    if result["valid"]:
-        click.echo(f"{result['path']}: ok ({result['name']} {result['version']})")
-    for problem in result["problems"]:
-        click.echo(problem["text"], err=True)
-    if more := result.get("more"):
-        click.echo(f"... and {more:,} more", err=True)
 
 
 @policy.command(short_help="Say in plain words what a policy does.")

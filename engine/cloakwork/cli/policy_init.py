@@ -5,7 +5,7 @@ or a log.
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from cloakwork.base.errors import CloakworkError
+from cloakwork.base.facts import CASE
 from cloakwork.base.text import printable
 from cloakwork.cli.options import (
     LOG,
     PATH,
+    as_typed,
     column_mapping,
     column_option,
     input_option,
@@ -36,7 +38,6 @@ from cloakwork.log.formats.source import require_there
 from cloakwork.report.screen import block, columns
 
 if TYPE_CHECKING:
-    from cloakwork.authoring.attributes import Proposal
     from cloakwork.authoring.suggestion import (
         Audience,
         Goal,
@@ -223,11 +224,14 @@ def suggest(
     inside.
     """
     from cloakwork.authoring.answers import with_answers
-    from cloakwork.authoring.suggestion import SuggestionRequest, forms_beside
-    from cloakwork.evaluation.compare import budget_fault, rehearsed
-    from cloakwork.plan.policies import parse_policy
+    from cloakwork.authoring.suggestion import SuggestionRequest, as_name, forms_beside
+    from cloakwork.evaluation.compare import rehearsed, release_fault
 
     require_there(log)
+    typed = as_typed(log)
+    # The files of a table have a name of their own each time.
+    if typed != str(log):
+        dataset = dataset or as_name(typed.removeprefix("spark:"))
     # What would be refused in the end is refused before minutes are spent.
     if out.exists() and not force:
         raise click.UsageError(f"{out} exists; --force overwrites it")
@@ -248,7 +252,7 @@ def suggest(
     elif asks:
         request = _answered_in_terminal(request)
     with progress_of(quiet=quiet or as_json) as reporter:
-        reporter(f"reading {log}")
+        reporter(f"reading {typed}")
         found = request.suggestion(reporter)
     book = open_ledger(ledger)
     found = found.known_to(book)
@@ -267,17 +271,21 @@ def suggest(
         if asks and take is None and len(possible) > 1 and found.form in possible:
             chosen = click.prompt("Form", default=found.form, type=click.Choice(possible))
             found = found.taking(chosen) if chosen != found.form else found
-    # A policy that can never be applied for lack of budget is not written.
-    if fault := budget_fault(forms_beside(found)[found.form], book):
-        instead = "".join(f"; --take {each.name} would fit" for each in forms if not each.fault)
-        raise CloakworkError(f"{found.form} is not proposed: {fault}{instead}")
-    if found.values and not found.questions:
-        parse_policy(found.text, str(out))  # answers may not fit the form
+    # A policy that can never be applied is not written.
+    beside = forms_beside(found)
+    if fault := release_fault(beside[found.form], found.log, book):
+        ways = {f"--take {name}": policy for name, policy in beside.items()}
+        if CASE in book.remaining(found.header.dataset):
+            ways["leaving out --unit"] = forms_beside(replace(found, unit=None))[found.form]
+        for way, policy in ways.items():
+            if release_fault(policy, found.log, book) is None:
+                fault += f"; {way} would fit"
+        raise CloakworkError(f"{found.form} is not proposed: {fault}")
     write_new(out, found.text, force=force)
     if as_json:
         print_json(_as_document(found, out) | {"forms": [each.model_dump() for each in forms]})
     else:
-        _show(found, log, out)
+        _show(found, typed, out)
 
 
 def _answered_in_terminal(request: "SuggestionRequest") -> "SuggestionRequest":
@@ -346,7 +354,7 @@ def _show_forms(found: "Suggestion", forms: "tuple[RehearsedForm, ...]") -> None
         _print_paragraph(f"  Made-up cases were compared with {SAMPLE:,} cases at random.")
 
 
-def _show(found: "Suggestion", log: Path, out: Path) -> None:
+def _show(found: "Suggestion", log: str, out: Path) -> None:
     from cloakwork.authoring.attributes import COMMON_ONLY
     from cloakwork.authoring.suggestion import ASKED
 
@@ -359,7 +367,11 @@ def _show(found: "Suggestion", log: Path, out: Path) -> None:
     _print_paragraph(f"{found.columns_in_words}. Check these first.")
     click.secho("What each attribute seems to be (from the raw log: keep it inside)", bold=True)
     # Attributes of one role and reason share a line, however many there are.
-    for (role, reason), names in _groups(found.proposals).items():
+    groups: dict[tuple[str, str], list[str]] = {}
+    # Those that say most of somebody first.
+    for each in sorted(found.proposals, key=lambda each: _ROLES.index(each.role)):
+        groups.setdefault((each.role, each.reason), []).append(printable(each.name))
+    for (role, reason), names in groups.items():
         said = f"{role}, as it {reason}:" if reason != COMMON_ONLY else f"{reason}:"
         print_block("  ", said, indent=4)
         # Names that differ in their number alone are shown as one: of 'Diagnosis_7', 'Diagnosis'.
@@ -379,35 +391,24 @@ def _show(found: "Suggestion", log: Path, out: Path) -> None:
         print_questions((each.name, ASKED[each.figures.type]) for each in found.asked)
         click.echo(f"  cloakwork policy answer {shlex.quote(str(out))}")
     click.echo("Next: read the file and change what is not so, then")
-    said = shlex.join([str(out), str(log)])
+    said = shlex.join([str(out), log])
     click.echo(f"  cloakwork policy lint {said}")
     click.echo(f"  cloakwork plan {said}")
 
 
-def _groups(proposals: Iterable["Proposal"]) -> dict[tuple[str, str], list[str]]:
-    """The names of attributes by role and reason, those that say most of somebody first."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for proposal in sorted(proposals, key=lambda each: _ROLES.index(each.role)):
-        found.setdefault((proposal.role, proposal.reason), []).append(printable(proposal.name))
-    return found
+_AS_THEY_ARE: Final = (
+    *("goal", "form", "instead_of", "audience", "read_off", "confirmed_by"),
+    *("questions", "columns", "persons", "unnamed"),
+)
 
 
 def _as_document(found: "Suggestion", out: Path) -> dict[str, Any]:
     return {
         "path": str(out),
-        "goal": found.goal,
-        "form": found.form,
-        "instead_of": found.instead_of,
-        "audience": found.audience,
+        **{name: getattr(found, name) for name in _AS_THEY_ARE},
         "asked": [each.name for each in found.asked],
-        "read_off": list(found.read_off),
-        "confirmed_by": found.confirmed_by,
-        "questions": found.questions,
-        "columns": found.columns,
         "input": found.detected.options.model_dump(),
-        "open_input": list(found.detected.questions),
-        "persons": list(found.persons),
-        "unnamed": list(found.unnamed),
+        "open_input": found.detected.questions,
         "sample": found.sample or None,
         "attributes": [
             {

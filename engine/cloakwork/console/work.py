@@ -41,7 +41,7 @@ from cloakwork.console.visits import (
     policy_source,
     write_text,
 )
-from cloakwork.evaluation.compare import budget_fault, rehearsed
+from cloakwork.evaluation.compare import rehearsed, release_fault
 from cloakwork.plan.budget import Profile
 from cloakwork.plan.model import Plan
 from cloakwork.plan.policies import parse_policy
@@ -152,8 +152,8 @@ def suggest(visit: Visit) -> Response:
         beside = forms_beside(found)
         assert found.log is not None  # noqa: S101 - it was read just now
         forms = rehearsed(found.log, beside, ledger, progress) if tries else ()
-        # What can never be applied for lack of budget is not proposed.
-        fault = budget_fault(beside[found.form], ledger)
+        # What can never be applied is not proposed.
+        fault = release_fault(beside[found.form], found.log, ledger)
         if fault is None:
             write_text(out, found.text)
         return JobResult(
@@ -184,7 +184,7 @@ def take(visit: Visit) -> Response:
     forms = {found.form: found} | {each: found.taking(each) for each in others}
     if form not in forms:
         raise OutsideFolder("there is no such form; choose one of the table")
-    if fault := budget_fault(forms_beside(forms[form])[form], visit.state.ledger()):
+    if fault := release_fault(forms_beside(forms[form])[form], None, visit.state.ledger()):
         raise CloakworkError(f"{form}: {fault}")
     # Only the proposal itself is replaced, never what somebody has made of it since.
     name = content["file"]

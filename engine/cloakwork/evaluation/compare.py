@@ -41,7 +41,7 @@ from cloakwork.base.naming import values_of
 from cloakwork.base.progress import Reporter
 from cloakwork.base.quantities import Frozen, format_duration
 from cloakwork.base.text import tried_on
-from cloakwork.engines.memory import in_memory
+from cloakwork.engines.memory import MemoryEngine, in_memory
 from cloakwork.evaluation.control_flow import histogram, relative_log_similarity
 from cloakwork.evaluation.knowledge import shares_found
 from cloakwork.evaluation.risk_figures import Share
@@ -60,6 +60,7 @@ from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
 from cloakwork.policy.load import digest
 from cloakwork.policy.model import Policy, describe_version
+from cloakwork.run.prepare import prepared_log, require_enough_cases
 from cloakwork.run.reading import read_sample, read_under
 from cloakwork.run.run import Run
 from cloakwork.run.search_cache import SearchCache
@@ -624,16 +625,17 @@ def rehearsed(
     return tuple(found)
 
 
-def budget_fault(policy: Policy, ledger: Ledger) -> str | None:
-    """Why the dataset's budget does not pay for a release under ``policy``; None where it does, or
-    where there is no plan that asks for some.
+def release_fault(policy: Policy, log: EventLog | None, ledger: Ledger) -> str | None:
+    """Why there is no release of ``log`` under ``policy``: the dataset's budget does not pay, or is
+    counted by another unit, or there are too few cases or units; None where there can be one.
     """
     try:
-        ledger.check(reservation_request(make_plan(policy)))
-    except BudgetExceeded as error:
+        plan = make_plan(policy)
+        ledger.check(reservation_request(plan))
+        if log is not None:
+            require_enough_cases(prepared_log(log, plan), plan, MemoryEngine())
+    except CloakworkError as error:
         return first_line(error)
-    except PlanImpossible:
-        pass
     return None
 
 
@@ -641,18 +643,14 @@ def _tried(
     row: RehearsedForm, policy: Policy, log: EventLog, ledger: Ledger, reporter: Reporter
 ) -> RehearsedForm:
     plan = make_plan(policy)
-    own = next((charge for charge in plan.charges if charge.currency != "none"), None)
-    if own is not None:
-        row = row.model_copy(update={"cost": own.cost})
-    try:
-        forecast = ledger.check(reservation_request(plan))
-    except BudgetExceeded as error:
-        return row.model_copy(update={"fault": first_line(error)})
-    if forecast.after:
-        row = row.model_copy(update={"left": forecast.after[0].left})
+    after = ledger.check(reservation_request(plan)).after
     brief = make_plan(searching_briefly(policy, SEARCH_SECONDS))
     source, released = map(in_memory, Run(plan=brief, noise=secret()).trial(log))
     figures = measured_figures(brief, source, released)
     kept = {name: figures[name] for name in ("similarity", "durations", "waits", "attributes")}
-    found = shares_found(source, released, brief, targets=ATTACKED, reporter=reporter)
-    return row.model_copy(update={**kept, "found": found})
+    others = {
+        "found": shares_found(source, released, brief, targets=ATTACKED, reporter=reporter),
+        "cost": next((each.cost for each in plan.charges if each.currency != "none"), None),
+        "left": after[0].left if after else None,
+    }
+    return row.model_copy(update=kept | others)

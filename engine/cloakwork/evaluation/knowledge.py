@@ -432,10 +432,6 @@ def _activities(target: Target, searched: Searched) -> BestFit:
     return BestFit(variants=_highest(-((searched.log.counts > 0) != known).sum(axis=1)))
 
 
-def _sequence(target: Target, searched: Searched) -> BestFit:
-    return BestFit(variants=searched.links.nearest(target.variant))
-
-
 def _start(resolution: int) -> Fits:
     def fits(target: Target, searched: Searched) -> BestFit:
         away = away_from(searched.log.starts, int(target.times[0]), resolution)
@@ -466,10 +462,6 @@ def _with_start(target: Target, searched: Searched) -> BestFit:
     cases = np.concatenate([searched.log.cases_of[row] for row in rows.tolist()])
     away = away_from(searched.log.starts[cases], int(target.times[0]), SECOND)
     return _best_of(-away, cases)
-
-
-def _with_gaps(target: Target, searched: Searched) -> BestFit:
-    return _by_times(target, searched, lambda moved: moved.gaps)
 
 
 def _with_times(target: Target, searched: Searched) -> BestFit:
@@ -521,31 +513,24 @@ KINDS: Final = (
     ),
     Knowledge("prefix-3", "its first 3 activities", _prefix),
     Knowledge("activities", "which activities it has", _activities),
-    Knowledge("sequence", "its whole sequence of activities", _sequence),
+    Knowledge(
+        "sequence",
+        "its whole sequence of activities",
+        lambda target, searched: BestFit(variants=searched.links.nearest(target.variant)),
+    ),
     Knowledge("start-second", "when it started, to the second", _start(SECOND), "times"),
     Knowledge("start-hour", "when it started, to the hour", _start(HOUR), "times"),
     Knowledge("start-day", "when it started, to the day", _start(DAY), "times"),
     Knowledge("duration", "how long it took, to the hour", _duration, "times"),
-    Knowledge(
-        "timed-events-1",
-        "one of its events, with times to the hour",
-        _timed_events(1),
-        "times",
-        sampled=True,
-    ),
-    Knowledge(
-        "timed-events-2",
-        "2 of its events, with times to the hour",
-        _timed_events(2),
-        "times",
-        sampled=True,
-    ),
-    Knowledge(
-        "timed-events-3",
-        "3 of its events, with times to the hour",
-        _timed_events(3),
-        "times",
-        sampled=True,
+    *(
+        Knowledge(
+            f"timed-events-{number}",
+            f"{'one' if number == 1 else number} of its events, with times to the hour",
+            _timed_events(number),
+            "times",
+            sampled=True,
+        )
+        for number in (1, 2, 3)
     ),
     Knowledge(
         "sequence-start",
@@ -553,7 +538,12 @@ KINDS: Final = (
         _with_start,
         "times",
     ),
-    Knowledge("sequence-gaps", "its sequence, and how long each step took", _with_gaps, "times"),
+    Knowledge(
+        "sequence-gaps",
+        "its sequence, and how long each step took",
+        lambda target, searched: _by_times(target, searched, lambda moved: moved.gaps),
+        "times",
+    ),
     Knowledge("sequence-times", "its sequence, and the time of every event", _with_times, "times"),
     Knowledge("case-attributes", "attributes of the case: {}", _case_values, "cases"),
     Knowledge(

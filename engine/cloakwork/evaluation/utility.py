@@ -561,15 +561,6 @@ def _discovery(logs: ComparedLogs) -> Mapping[str, Any]:
     return {"discovery": evaluate_in_subprocess(*logs.variants, logs.seconds)}
 
 
-def _ordinary(logs: ComparedLogs) -> Mapping[str, Any]:
-    # As long as mining a model, and asked for with it.
-    return {"ordinary_cases": ordinary_cases(*logs.variants)} if logs.seconds else {}
-
-
-def _published(logs: ComparedLogs) -> Mapping[str, Any]:
-    return {"published": published_figures(logs.logs, logs.variants)}
-
-
 def _of_few_pairs(figure: Callable[[Histogram, Histogram], float], logs: ComparedLogs) -> Any:
     """A figure that compares each variant of one log with each of the other."""
     pairs = len(logs.source.variants) * len(logs.released.variants)
@@ -578,10 +569,6 @@ def _of_few_pairs(figure: Callable[[Histogram, Histogram], float], logs: Compare
             f"left out, since {pairs:,} pairs of variants take too long (at most {MOST_PAIRS:,})"
         )
     return {figure.__name__: figure(*logs.variants)}
-
-
-def _flow(logs: ComparedLogs) -> Mapping[str, Any]:
-    return {"flow": flow_graph(*logs.logs, variants=logs.variants)}
 
 
 def _curves(logs: ComparedLogs) -> Mapping[str, Any]:
@@ -610,24 +597,36 @@ def _findable(logs: ComparedLogs) -> Mapping[str, Any]:
     return {"findable": findable(source, released, plan, targets=ATTACKED)}
 
 
-def _learned(logs: ComparedLogs) -> Mapping[str, Any]:
-    return {"learned": learned_from(*logs.logs)}
-
-
 MEASURES: Final[tuple[Measure, ...]] = (
     Measure("times and attributes", _times_and_attributes),
     Measure("variants", _variants, of_flow=True),
     Measure("process discovery", _discovery, of_flow=True),
-    Measure("cases that look ordinary", _ordinary, of_flow=True),
-    Measure("figures of papers", _published, of_flow=True),
+    # As long as mining a model, and asked for with it.
+    Measure(
+        "cases that look ordinary",
+        lambda logs: {"ordinary_cases": ordinary_cases(*logs.variants)} if logs.seconds else {},
+        of_flow=True,
+    ),
+    Measure(
+        "figures of papers",
+        lambda logs: {"published": published_figures(logs.logs, logs.variants)},
+        of_flow=True,
+    ),
     Measure(
         "relative log similarity", partial(_of_few_pairs, relative_log_similarity), of_flow=True
     ),
     Measure(
         "absolute log difference", partial(_of_few_pairs, absolute_log_difference), of_flow=True
     ),
-    Measure("directly-follows graph", _flow),
-    Measure("models of the release", _learned, of_flow=True),
+    Measure(
+        "directly-follows graph",
+        lambda logs: {"flow": flow_graph(*logs.logs, variants=logs.variants)},
+    ),
+    Measure(
+        "models of the release",
+        lambda logs: {"learned": learned_from(*logs.logs)},
+        of_flow=True,
+    ),
     Measure("curves of times", _curves),
     Measure("who is found", _findable),
 )

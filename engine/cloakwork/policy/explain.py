@@ -251,7 +251,10 @@ def what_is_public(policy: Policy) -> Iterator[str]:
             f"and {assume.window.end.isoformat()}."
         )
     if assume.time_zone is not None:
-        yield f"The process lives by clocks in {assume.time_zone}."
+        yield (
+            f"The process lives by clocks in {assume.time_zone}: hours of the week are drawn by "
+            "them, whatever zone spec.input reads times in."
+        )
     for name, rule in policy.spec.attributes.items():
         if rule.domain is not None:
             shown = ", ".join(str(value) for value in rule.domain[:MOST_VALUES])

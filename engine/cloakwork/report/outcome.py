@@ -8,6 +8,7 @@ from cloakwork.base.quantities import hours, rounded
 from cloakwork.base.records import BY_CHANCE
 from cloakwork.base.text import counted, share_in_words
 from cloakwork.evaluation.utility import Utility
+from cloakwork.evaluation.whole_log import WholeLogUtility
 from cloakwork.guarantees import ConfidenceBound, KAnonymity
 from cloakwork.ledger.books import METRIC, cost_in_book
 from cloakwork.plan.model import Plan
@@ -23,6 +24,7 @@ from cloakwork.report.texts import (
     guarantee_line,
     purpose_lines,
     unbounded_line,
+    unit_text,
 )
 
 if TYPE_CHECKING:
@@ -64,12 +66,15 @@ def outcome(published: "Published") -> tuple[ScreenSection, ...]:
     beside = ", csv-metadata.json" if published.statement.stamp == "sidecar" else ""
     beside += ", measurements.parquet" if release.measurements else ""
     public = f"log{in_parts}, plan.json{beside}, statement.json (key {published.keyid[:16]})"
+    # Much of a log may be left out by that.
+    kept = (f"spec.unit: {unit_text(plan.facts.unit)}",) if plan.facts.unit.attribute else ()
     count = len(release.internal.notes)
     notes = f" ({counted(count, 'note')} on the log, under 'Notes')" if count else ""
     return (
         unproven_section(plan, why=True),
         ScreenSection(
-            "Released", (f"{cases}, {events} to {published.folder}", *useless(published.release))
+            "Released",
+            (f"{cases}, {events} to {published.folder}", *kept, *useless(published.release)),
         ),
         ScreenSection("Holds", held or ("nothing is guaranteed",)),
         ScreenSection("Not protected", exposed or (NOTHING_EXPOSED,)),
@@ -168,17 +173,16 @@ def inside_lines(internal: "Internal", threshold: float | None = None) -> Iterat
     """What is left of the log, and who is found: figures of the raw log, for the operator.
     ``threshold``: the largest share of cases that may be found.
     """
-    utility = Utility.model_validate(dict(internal.utility)) if internal.utility else None
-    # Where the log contradicts what the policy declares.
-    whole = None if utility is None else utility.whole_log
-    contradicted = () if whole is None else whole.contradicted
-    found = () if utility is None else utility.findable
+    utility = Utility.model_validate(dict(internal.utility))
+    whole = utility.whole_log or WholeLogUtility()
+    changed = _changed_events(internal.source, utility)
     lines = [
-        *_steps(internal, beside_utility=utility is not None),
-        *(_kept(utility, _changed_events(internal.source, utility)) if utility else ()),
-        *_little(internal, utility),
-        *findable_lines(found, threshold),
-        *(f"note: {fact}" for fact in contradicted),
+        *_steps(internal, beside_utility=bool(internal.utility)),
+        *_kept(utility, whole, changed),
+        *_little(utility, whole, changed),
+        *findable_lines(utility.findable, threshold),
+        # Where the log contradicts what the policy declares.
+        *(f"note: {fact}" for fact in whole.contradicted),
         *(f"warning: {note}" for note in internal.notes if "without a case" in note),
     ]
     if lines:
@@ -194,10 +198,11 @@ def _steps(internal: "Internal", *, beside_utility: bool) -> Iterator[str]:
             yield f"{record.mechanism}: {change_line(record.figures)}"
 
 
-def _kept(utility: Utility, changed: float | None) -> Iterator[str]:
+def _kept(utility: Utility, whole: WholeLogUtility, changed: float | None) -> Iterator[str]:
     """Cases, variants, similarity and times, as far as they were measured.
 
-    ``changed``: the share of the log's events that differ, where it is known.
+    ``changed``: the share of the log's events that differ, where it is known; ``whole``: figures of
+    times and attributes, as far as there are any.
     """
     if utility.source_cases is not None and utility.source_variants is not None:
         variants = (utility.true_variants or 0) + (utility.fake_variants or 0)
@@ -214,14 +219,13 @@ def _kept(utility: Utility, changed: float | None) -> Iterator[str]:
         differ = "" if edits is None else f"; {counted(edits, 'event')} differ{share}"
         yield f"similarity {utility.relative_log_similarity:.2f} (1 is best){differ}"
     times = utility.times
-    whole = utility.whole_log
     if times is None:
         # Cases that were made anew have no times of their own to compare: distributions tell.
         said = []
-        if whole is not None and whole.case_durations is not None:
+        if whole.case_durations is not None:
             off = share_in_words(whole.case_durations)
             said.append(f"durations of cases are off by {off} of their mean")
-        if whole is not None and whole.attributes_per_activity is not None:
+        if whole.attributes_per_activity is not None:
             said.append(
                 f"{share_in_words(whole.attributes_per_activity)} of the events' values differ"
             )
@@ -239,20 +243,18 @@ def _kept(utility: Utility, changed: float | None) -> Iterator[str]:
         yield f"half of the cases take less than {hours(after)} (in the log: {hours(before)})"
 
 
-def _little(internal: "Internal", utility: Utility | None) -> Iterator[str]:
-    """A warning where little is left, in words."""
-    if utility is None or not utility.source_cases:
+def _little(utility: Utility, whole: WholeLogUtility, changed: float | None) -> Iterator[str]:
+    """A warning where little is left, in words; none where nothing is, which is said already."""
+    if not utility.source_cases or not utility.released_cases:
         return
-    kept = (utility.released_cases or 0) / utility.source_cases
+    kept = utility.released_cases / utility.source_cases
     if kept < FEW_LEFT:
-        yield f"warning: {utility.released_cases or 0:,} cases were released ({kept:.0%})"
-    changed = _changed_events(internal.source, utility)
+        yield f"warning: {utility.released_cases:,} cases were released ({kept:.0%})"
     if changed is not None and changed > MANY_CHANGED:
         # There may be more edits than events: all of them is the most that is said.
         yield f"warning: {min(changed, 1):.0%} of events were changed"
-    whole = utility.whole_log
-    durations = None if whole is None else whole.case_durations
-    waits = None if whole is None else whole.waiting_times
+    durations = whole.case_durations
+    waits = whole.waiting_times
     if utility.times is not None and waits is not None and waits > WAITS_OFF:
         yield (
             "warning: the noise is large beside the waits between events: they are off by a factor "
@@ -261,13 +263,13 @@ def _little(internal: "Internal", utility: Utility | None) -> Iterator[str]:
         )
     elif durations is not None and durations > FEW_LEFT:
         # Attributes that are drawn share the budget with times.
-        draws = whole is not None and whole.attributes_per_activity is not None
+        draws = whole.attributes_per_activity is not None
         fewer = ", more cases, or fewer attributes help" if draws else ", or more cases, help"
         yield (
             "warning: how long cases take is hardly kept; an assume.longest_gap as short as is "
             f"true{fewer} (docs: 'a log that is private as a whole')"
         )
-    if whole is not None and (whole.months or 0) > FEW_LEFT:
+    if (whole.months or 0) > FEW_LEFT:
         yield (
             "warning: most events lie in other months than in the log; assume.window says in which "
             "years cases start"

@@ -113,12 +113,13 @@ def in_one_line(what: str) -> Iterator[None]:
     try:
         with without_warnings():
             yield
+            return
     except PySparkException as error:
-        raise MechanismError("spark", f"{what} failed: {_cause(error)}") from None
+        said = _cause(error)
     except _gone() as error:
         # Its message may be all of a JVM's, and quote the log.
         said = f"a process of Spark ended ({type(error).__name__}); Spark's own log says more"
-        raise MechanismError("spark", f"{what} failed: {said}") from None
+    raise MechanismError("spark", f"{' '.join(what.split())} failed: {said}")
 
 
 def _gone() -> tuple[type[Exception], ...]:

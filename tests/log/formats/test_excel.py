@@ -84,6 +84,10 @@ def test_a_table_may_begin_anywhere(tmp_path: Path) -> None:
     path = workbook(tmp_path / "log.xlsx", Log=[[None], [None], *rows[:2]])
     log = read_log(path, options=InputOptions(time_format="%d.%m.%Y %H:%M"))
     assert log.events.height == 1
+    for above in ([[None]] * 1_000, [["#REF!"], [None]]):
+        path = workbook(tmp_path / "log.xlsx", Log=[*above, *rows[:2]])
+        assert examine_input(path).options.time_format == "%d.%m.%Y %H:%M"
+        assert read_log(path, options=InputOptions(time_format="%d.%m.%Y %H:%M")).case_count == 1
 
 
 def test_what_is_no_workbook_or_too_much_of_one(tmp_path: Path) -> None:

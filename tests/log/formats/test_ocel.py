@@ -270,6 +270,8 @@ def test_limits_hold_in_compact_csv(tmp_path: Path) -> None:
             path.write_text(COMPACT.replace('""p"":2', keys))
         with pytest.raises(LogError, match=said):
             read_log(path, options=options, limits=limits)
+    path.write_text(COMPACT.replace("o1#x/", "o/" * 200_000))
+    assert ": its lists of objects take more than 100" in refused(path, object_type="order")
 
 
 XML = """<log><object-types><object-type name="order"/></object-types><objects>

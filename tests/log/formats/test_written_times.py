@@ -1,6 +1,8 @@
 """Times as people write them, by pattern, epoch and zone."""
 
+import math
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import polars as pl
@@ -8,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cloakwork.errors import LogError
+from cloakwork.log.formats import InputOptions, read_log
 from cloakwork.log.formats.written_times import WrittenTimes, candidate_formats
 
 FORMS = (
@@ -104,3 +108,10 @@ def test_a_zone_in_the_text_goes_first() -> None:
 def test_formats_are_proposed_and_none_is_chosen(texts: list[str], found: tuple[str, ...]) -> None:
     """Where several fit, all are said."""
     assert candidate_formats(pl.Series(texts)) == found
+
+
+def test_a_number_that_is_no_time_is_shown(tmp_path: Path) -> None:
+    rows = {"case": ["a", "a"], "activity": ["x", "y"], "time": [1.7e9, math.nan]}
+    pl.DataFrame(rows).write_parquet(tmp_path / "log.parquet")
+    with pytest.raises(LogError, match="'NaN' in row 2 cannot be read as epoch-seconds"):
+        read_log(tmp_path / "log.parquet", options=InputOptions(time_format="epoch-seconds"))

@@ -93,8 +93,9 @@ def first_rows(path: Path, asked: str | None, limits: Limits) -> pl.DataFrame:
     """
     with _opened(path, limits) as book:
         sheet = _chosen_sheet(path, book.sheet_names, asked)
-        header, _, _ = _header(path, book, sheet, limits)
-        table = book.load_sheet(sheet, header_row=0, n_rows=_FIRST_ROWS).to_polars()
+        header, _, line = _header(path, book, sheet, limits)
+        read = book.load_sheet(sheet, header_row=None, skip_rows=line, n_rows=_FIRST_ROWS)
+        table = read.to_polars()
     table.columns = [name if name.strip() else f"\0{place}" for place, name in enumerate(header)]
     return table
 
@@ -128,13 +129,12 @@ def _rows_of_sheet(path: Path, book: "ExcelReader", request: ReadRequest) -> Tab
     kept = [header[place] for place in places]
     used = [absolute[place] for place in places]
     # Every cell twice: as the workbook types it, and as characters.
-    read = partial(book.load_sheet, sheet, header_row=0, use_columns=used)
+    read = partial(
+        book.load_sheet, sheet, header_row=None, skip_rows=first_line_number, use_columns=used
+    )
     typed = read(schema_sample_rows=None).to_polars()
     spelt = read(dtypes="string").to_polars()
     typed.columns = spelt.columns = kept
-
-    def line_of(row: int) -> int:
-        return first_line_number + 1 + row
 
     texts: dict[str, pl.Series] = {}
     columns: dict[str, pl.Series] = {}
@@ -148,7 +148,9 @@ def _rows_of_sheet(path: Path, book: "ExcelReader", request: ReadRequest) -> Tab
         columns[name] = values
         if values.dtype != pl.String:
             texts[name] = values_of(spelt, name)
-    table = FileTable(path, pl.DataFrame(columns), line_of, texts=texts)
+    table = FileTable(
+        path, pl.DataFrame(columns), lambda row: first_line_number + 1 + row, texts=texts
+    )
     return TableSource(table, names, request)
 
 
@@ -175,12 +177,13 @@ def _header(
     each column stands (from 0); and the row's number (from 1).
     """
     # Blank rows come along, so that the number of the first other one is known.
-    read = book.load_sheet(
-        sheet, header_row=None, skip_rows=0, n_rows=_LEADING_ROWS, dtypes="string"
-    )
-    rows = read.to_polars()
-    is_held = rows.select(pl.any_horizontal(pl.all().is_not_null())).to_series()
-    if not is_held.any():
+    for most in (_LEADING_ROWS, None):
+        read = book.load_sheet(sheet, header_row=None, skip_rows=0, n_rows=most, dtypes="string")
+        rows = read.to_polars()
+        is_held = rows.select(pl.any_horizontal(pl.all().is_not_null())).to_series()
+        if is_held.any():
+            break
+    else:
         raise LogError(path, f"the sheet '{shown(sheet)}' is empty", hint="name another sheet")
     refuse_columns(path, "the sheet", rows.width, limits, line=1)
     first = int(is_held.arg_max() or 0)

@@ -69,6 +69,8 @@ _OWN: Final = frozenset({"ocel_id", "ocel_time", "ocel_changed_field"})
 _AGAIN: Final = "export the log as OCEL 2.0 again"
 _ROW_BYTES: Final = 16
 """What a value takes at least, however short."""
+_OBJECT_BYTES: Final = 400
+"""What an object in a cell takes in memory, about."""
 
 
 Row = tuple[str | None, ...]
@@ -355,7 +357,7 @@ def from_csv(path: Path, limits: Limits) -> ObjectLog:
     """
     with LogStream(path, limits) as stream:
         header, blocks = csv_tables(CsvBlocks(stream, InputOptions()))
-        document = _CsvDocument(path, header)
+        document = _CsvDocument(stream, header)
         for records, table in blocks:
             document.add(records, table)
     found = document.found
@@ -367,8 +369,9 @@ def from_csv(path: Path, limits: Limits) -> ObjectLog:
 class _CsvDocument(_Document):
     """Takes rows apart, of which a ``header`` names the columns."""
 
-    def __init__(self, path: Path, header: Sequence[str]) -> None:
-        super().__init__(path)
+    def __init__(self, stream: LogStream, header: Sequence[str]) -> None:
+        super().__init__(stream.path)
+        self._limits, self._size, self._objects = stream.limits, 0, 0
         self.found.infers = infers = "ocel:eid" not in header
         self._main, self._prefix, self._read_cell = _SECOND if infers else _FIRST
         for name in self._main:
@@ -378,6 +381,7 @@ class _CsvDocument(_Document):
 
     def add(self, records: Records, table: pl.DataFrame) -> None:
         """Some rows, as texts."""
+        self._size += len(records.data)
         times = values_of(table, self._main[-1])
         _typed(self._path, TIMESTAMP, times, "date", ISO_TIMES, records.line_of_row)
         for place, row in enumerate(table.iter_rows(named=True)):
@@ -415,6 +419,10 @@ class _CsvDocument(_Document):
 
     def _objects_of(self, cell: str, type_: str, time: str | None) -> Iterator[Entry]:
         """The relations that a cell says, of whose objects it may say more."""
+        # Before they are taken apart: two bytes can name an object.
+        self._objects += max(map(cell.count, "/,"))
+        taken = self._objects * _OBJECT_BYTES
+        refuse_unpacked(self._path, taken, self._size, self._limits, "its lists of objects take")
         try:
             listed = [*self._read_cell(cell)] if cell else []
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):

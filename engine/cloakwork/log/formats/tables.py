@@ -565,9 +565,10 @@ def is_exact(column: pl.Series) -> bool:
 def read_times(table: FileTable, name: str, times: pl.Series, request: ReadRequest) -> ParsedTimes:
     """A column of times in UTC; ``LogError`` for a value that is none."""
     written = request.times
-    # Numbers are read as the digits that a text would have.
+    # Numbers are read as the digits that a text would have; NaN has none, and is told below.
     if times.dtype.is_numeric() and written.form in EPOCHS:
-        times = times.cast(pl.Decimal(38, 6)).cast(pl.String)
+        digits = times.cast(pl.Decimal(38, 6), strict=False).cast(pl.String)
+        times = digits.fill_null(times.cast(pl.String))
     if times.dtype == pl.String:
         read = written.read(times)
         bad = (read.values.is_null() & times.is_not_null()).arg_true()
