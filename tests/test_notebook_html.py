@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import cloakwork
-from cloakwork.base.notebook_html import MOST_ROWS, listing, paragraph, safe, shown, table
+from cloakwork.base.notebook_html import MOST_ROWS, SHORT, listing, paragraph, safe, shown, table
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.plan.policies import parse_policy
 
@@ -75,6 +75,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         noisy = parse_policy(noise.replace(EXPOSED, ""))
         cloakwork.apply(cloakwork.make_plan(noisy), pl.DataFrame(columns), ledger=ledger)
         (summary,) = ledger.summary()
+        risk = cloakwork.risk(pl.DataFrame(columns), targets=2)
+        comparison = cloakwork.compare(None, [policy, noisy], ledger=ledger)
     found = {
         "policy": policy,
         "plan": plan,
@@ -84,7 +86,11 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "ledger": ledger,
         "summary": summary,
         "balance": summary.balances[0],
+        "risk": risk,
+        "comparison": comparison,
     }
+    for name in ("policy", "plan", "release", "published", "verification", "risk", "comparison"):
+        assert len(repr(found[name])) <= SHORT, name
     return {name: each._repr_html_() for name, each in found.items()} | {"empty": empty}
 
 
@@ -100,6 +106,8 @@ def test_each_says_what_matters(pages: dict[str, str]) -> None:
     for name in ("ledger", "summary", "balance"):
         assert "epsilon 1" in pages[name], name
     assert "no budget bounds" in pages["ledger"]
+    assert "never publish" in pages["risk"] and "its sequence" in pages["risk"]
+    assert "A stand-in" in pages["comparison"] and "Attack, at most" in pages["comparison"]
 
 
 def test_nothing_of_it_runs_or_fetches(pages: dict[str, str]) -> None:

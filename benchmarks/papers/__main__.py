@@ -116,8 +116,12 @@ def blank(row: Row, note: str) -> dict[str, Any]:
 def stored_rows(rows: list[Row], stored: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """What results.json has of these rows and of those that were measured beside them."""
     published = {key(blank(row, "")): row for row in rows}
-    for where, row in published.items():
-        yield stored.get(where, blank(row, "not measured yet"))
+    found = [stored[where] for where in published if where in stored]
+    yield from found
+    if len(found) < len(published):
+        first = next(row for where, row in published.items() if where not in stored)
+        missing = len(published) - len(found)
+        yield blank(first, f"not measured yet: {missing} rows of this log, such as this one")
     claimed = {json.dumps(row.parameters, sort_keys=True) for row in rows}
     for where, figures in stored.items():
         given = dict(figures["parameters"])

@@ -497,6 +497,7 @@ def compare(
     Raises CloakworkError, or one of its kinds, for what concerns all settings; what concerns one
     is said there.
     """
+    import cloakwork.report.comparison  # noqa: F401 - what notebooks show of it
     from cloakwork.evaluation.compare import PublicFacts, compare_settings
 
     book = Ledger.of(ledger)

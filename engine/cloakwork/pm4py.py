@@ -72,6 +72,10 @@ def anonymize(
     words, and the ``release`` in the ledger. No statement is signed: ``cloakwork.release`` does
     that. Raises CloakworkError, or one of its kinds; nothing that was charged is handed back.
     """
+    log = api.read_log(frame)
+    if lacking := {*(attributes or {})} - {*log.columns}:
+        said = f"has no attribute '{min(lacking)}'"
+        raise LogError("log", said, hint="those of cases are called case:NAME")
     asked = {"dp": epsilon, "k-anonymity": k}.get(guarantee)
     if asked is None or None not in (epsilon, k):
         raise CloakworkError(
@@ -95,7 +99,7 @@ def anonymize(
     plan = api.make_plan(parse_policy(json.dumps(policy, default=str), "anonymize"))
     book = Ledger.of(ledger)
     outlook = api.budget(plan, ledger=book)
-    made = api.apply(plan, frame, ledger=book)
+    made = api.apply(plan, log, ledger=book)
     return _table(
         in_memory(made.log),
         release=made.release_id,

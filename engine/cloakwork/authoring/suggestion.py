@@ -37,6 +37,7 @@ from cloakwork.base.naming import (
     ACTIVITY,
     CASE_ID,
     CASE_PREFIX,
+    LIFECYCLE,
     START,
     TIMESTAMP,
 )
@@ -471,6 +472,10 @@ class Suggestion:
         return policy_text(self)
 
 
+_STATES: Final = frozenset({"start", "complete"})
+"""What events of an interval log are, by their lifecycle."""
+
+
 def _notes_on(found: Suggestion) -> Iterator[str]:
     if found.sample:
         yield tried_on(found.sample)
@@ -481,6 +486,13 @@ def _notes_on(found: Suggestion) -> Iterator[str]:
             yield from read_alike(found.log.cases, name)
         if START in found.log.events.columns:
             yield f"--input starts={START} keeps how long work took, in place of when it began"
+        for name, values in found.log.events.to_dict().items():
+            if values.dtype == pl.String and {*values.unique().str.to_lowercase()} >= _STATES:
+                yield (
+                    f"--input activity_with={name} tells the start of a step from its end, and "
+                    f"--input starts={LIFECYCLE} makes one event of both: else both are events "
+                    "of one name (docs: logs of intervals)"
+                )
     if found.header.purpose == NO_PURPOSE:
         yield "metadata.purpose is not stated; --purpose says what the release is for"
     if found.header.owner == NO_OWNER:

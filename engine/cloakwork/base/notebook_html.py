@@ -27,6 +27,21 @@ def html_of(thing: object) -> str | None:
     return None
 
 
+SHORT: Final = 160
+"""Characters of what stands for an object in text."""
+
+
+class InNotebooks:
+    """Beside its HTML an object is told by its beginning, for it may hold a whole log's figures."""
+
+    def __repr__(self) -> str:
+        text = super().__repr__()
+        return text if len(text) <= SHORT else f"{text[: SHORT - 5]} ...)"
+
+    def _repr_html_(self) -> str | None:
+        return html_of(self)
+
+
 def shown(title: str, *blocks: str) -> str:
     """A titled block of ``blocks``, which are HTML already."""
     return f'<div style="{_BOX}"><p><strong>{safe(title)}</strong></p>{"".join(blocks)}</div>'

@@ -38,6 +38,7 @@ from cloakwork.base.errors import (
 from cloakwork.base.frozen import frozen
 from cloakwork.base.lineage import METADATA, TIMESTAMPS
 from cloakwork.base.naming import values_of
+from cloakwork.base.notebook_html import InNotebooks
 from cloakwork.base.progress import Reporter
 from cloakwork.base.quantities import Frozen, format_duration
 from cloakwork.base.text import tried_on
@@ -130,7 +131,7 @@ class ComparedSetting(Frozen):
     refused: str | None = None
 
 
-class Comparison(Frozen):
+class Comparison(InNotebooks, Frozen):
     """Settings beside each other, in the order in which they were asked for.
 
     ``source``: what they ran on; ``internal``: whether figures of the raw log are among them.

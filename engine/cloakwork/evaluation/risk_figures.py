@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, computed_field, model_validator
 
+from cloakwork.base.notebook_html import InNotebooks
 from cloakwork.base.quantities import IF_SAID, Frozen
 
 RISK_FORMAT: Final = "cloakwork/risk/v1"
@@ -239,7 +240,7 @@ class EmployeeBounds(Frozen):
         return f"{said[0]} {' and '.join(said[1:])}{k}"
 
 
-class RiskReport(Frozen):
+class RiskReport(InNotebooks, Frozen):
     """All attacks, on how many targets, and what the figures take as given.
 
     ``release``: the id that the attacked release's statement states, which nothing here verifies;

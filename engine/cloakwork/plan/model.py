@@ -13,7 +13,7 @@ from cloakwork.base.facts import Facts
 from cloakwork.base.frozen import frozen
 from cloakwork.base.globs import rule_resolver
 from cloakwork.base.lineage import Lineage
-from cloakwork.base.notebook_html import html_of
+from cloakwork.base.notebook_html import InNotebooks
 from cloakwork.base.quantities import IF_SAID, Frozen
 from cloakwork.base.records import PROSE, Prose
 from cloakwork.guarantees import Guarantee
@@ -136,7 +136,7 @@ def released_columns(attributes: Iterable[TreatedAttribute]) -> frozenset[str]:
     return frozenset(item.column for item in attributes if item.treatment in RELEASED)
 
 
-class Plan(Frozen):
+class Plan(InNotebooks, Frozen):
     """Everything ``apply`` needs, and everything an auditor asks; holds no figure from the raw log,
     and of names only those that ``form`` has: columns of the log, where the policy's output is
     ``auto``.
@@ -189,9 +189,6 @@ class Plan(Frozen):
             self, self.attributes, lambda: {item.attribute: item for item in self.attributes}
         )
         return rules.rule(attribute)
-
-    def _repr_html_(self) -> str | None:
-        return html_of(self)
 
     def releases(self, attribute: str) -> bool:
         """Whether an attribute of the source is released in any form."""

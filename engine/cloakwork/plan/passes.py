@@ -17,6 +17,7 @@ from cloakwork.guarantees.claims import (
     Caveat,
     FlattenedObjects,
     FrequenciesKept,
+    InActivity,
     InsertedEventsCopy,
     LargeT,
     NoiseForEmployees,
@@ -129,10 +130,12 @@ def _caveats_of_steps(draft: Draft) -> Iterator[Caveat]:
         # What somebody confirmed stands with the claims alone.
         if not isinstance(said, ReadOffLog) or (said.by is None and claims_noise):
             yield said
-    spec = draft.policy.spec
-    if spec.input is not None and spec.input.object_type is not None:
-        yield FlattenedObjects(object_type=spec.input.object_type)
-    has_starts = spec.input is not None and spec.input.starts is not None
+    asked = draft.policy.spec.input
+    if asked is not None and asked.object_type is not None:
+        yield FlattenedObjects(object_type=asked.object_type)
+    if asked is not None and asked.activity_with is not None:
+        yield InActivity(attribute=asked.activity_with)
+    has_starts = asked is not None and asked.starts is not None
     treatments = {item.column: item.treatment for item in draft.attributes}
     # Of groups or pseudonyms no start is made.
     is_number = treatments.get(SERVICE_TIME) in ("keep", "protect")

@@ -13,7 +13,7 @@ from cloakwork.base.facts import CASE, Facts, Suggested, Unit, unit_as_written, 
 from cloakwork.base.globs import MOST_GLOBS, RuleResolver, is_glob, matches, rule_resolver
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.naming import START
-from cloakwork.base.notebook_html import html_of
+from cloakwork.base.notebook_html import InNotebooks
 from cloakwork.base.quantities import (
     DATASET_PATTERN,
     IF_SAID,
@@ -426,7 +426,7 @@ class Spec(Described):
         return self
 
 
-class Policy(Described):
+class Policy(InNotebooks, Described):
     """A privacy policy, version 1."""
 
     api_version: Annotated[Literal["cloakwork/v1"], Field(alias="apiVersion")]
@@ -440,9 +440,6 @@ class Policy(Described):
 
     spec: Spec
     """What must be guaranteed, and how"""
-
-    def _repr_html_(self) -> str | None:
-        return html_of(self)
 
     def rule(self, attribute: str) -> AttributeRule | None:
         """The rule for one attribute: its own name first, then the smallest glob that it fits; None

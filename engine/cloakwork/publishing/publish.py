@@ -84,6 +84,9 @@ class Published:
     new_public_key: str | None = None
     part_count: int = 1
 
+    # Short: what notebooks show says more.
+    __repr__ = object.__repr__
+
     def _repr_html_(self) -> str:
         says = [(each.guarantee.kind, each.sentence) for each in self.statement.guarantees]
         return shown(

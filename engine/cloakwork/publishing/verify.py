@@ -206,6 +206,9 @@ class Verification:
         """The guarantees that an advisory voids."""
         return tuple(match for match in self.advisories if match.status == "void")
 
+    # Short: what notebooks show says more.
+    __repr__ = object.__repr__
+
     def _repr_html_(self) -> str:
         found = [f"{match.status}: {match}" for match in self.advisories]
         return shown(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from cloakwork.base.notebook_html import html_of, listing, shown, table
 from cloakwork.base.text import printable
 from cloakwork.evaluation.compare import (
     AttackBound,
@@ -158,15 +159,32 @@ def _remarks(found: "Comparison") -> Iterator[str]:
         yield from (f"{label}: {remark}" for remark in setting.remarks)
 
 
+_HEADS: Final = (
+    *("Setting", "Activities", "Cases", "Events", "Times, error", "Attributes, error"),
+    *("Attack, at most", "Cases found", "Budget"),
+)
+
+
 def comparison_html(found: Comparison, log_name: str) -> str:
     """The page; figures of the raw log are marked as internal in its first line."""
     return page(
         "compare.html",
         found=found,
         log_name=log_name,
+        heads=_HEADS,
         rows=table_rows(found),
         beside=beside_lines(found),
     )
+
+
+@html_of.register
+def comparison_shown(found: Comparison) -> str:
+    """The table, for notebooks."""
+    rows = [
+        (label, *([cell for cell, _ in cells] or [f"{setting.refused}"]))
+        for label, setting, cells in table_rows(found)
+    ]
+    return shown(" ".join(found.notice), table(_HEADS, rows), listing("", beside_lines(found)))
 
 
 def table_rows(found: Comparison) -> list[tuple[str, ComparedSetting, list[tuple[str, str]]]]:

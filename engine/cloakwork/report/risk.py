@@ -10,6 +10,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from cloakwork.base.errors import OutputError
+from cloakwork.base.notebook_html import html_of, listing, shown, table
 from cloakwork.base.text import first_fault, printable
 from cloakwork.evaluation.dp_audit import CanaryAudit
 from cloakwork.evaluation.pairs import PairAudit
@@ -159,6 +160,16 @@ def _remarks(found: RiskReport) -> Iterator[str]:
             f"{by_sequence.two_to_four:.0%} in groups of 2 to 4, "
             f"{by_sequence.five_to_nine:.0%} of 5 to 9."
         )
+
+
+@html_of.register
+def risk_html(found: RiskReport) -> str:
+    """What one screen shows, for notebooks."""
+    rows = [
+        (each.in_words, range_text(each.before), range_text(each.after)) for each in found.chosen
+    ]
+    heads = ("Share of cases found by who knows", "before", "after")
+    return shown(_as_sentence(found.internal), table(heads, rows), listing("", _remarks(found)))
 
 
 # --- the page

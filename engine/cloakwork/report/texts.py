@@ -291,7 +291,10 @@ def findable_lines(attacks: Iterable[Attack], threshold: float | None) -> Iterat
     }
     parts = [f"{words} {known[name]}" for name, words in said.items() if name in known]
     if parts:
-        yield f"a case is found {', '.join(parts)} (of at most {ATTACKED}; docs: risk)"
+        yield (
+            f"a case is found {', '.join(parts)} (of at most {ATTACKED}, guesses that are right by "
+            "chance among them; docs: risk)"
+        )
     yield from threshold_lines(attacks, threshold)
 
 

@@ -19,7 +19,10 @@ ALL: Final = "--all"
 _MOST_EXPOSED: Final = 4
 """How many exposed columns the first screen names."""
 
-_FROM_THE_LOG: Final = ("read-off-log", "chosen-by-figures")
+_FROM_THE_LOG: Final = (
+    *("read-off-log", "chosen-by-figures"),
+    *("flattened-objects", "starts-from-service", "in-activity"),
+)
 """Caveats that no claim accounts for: whoever gets the release has to read them first."""
 
 _STATUS: Final = {

@@ -166,6 +166,9 @@ class Release:
         )
         return tuple(answer for record in covered for answer in record.answers)
 
+    # Short: what notebooks show says more.
+    __repr__ = object.__repr__
+
     def _repr_html_(self) -> str:
         claims = [
             (verdict.claim.guarantee.kind, verdict.claim.sentence, verdict.observed)

@@ -298,7 +298,12 @@ def test_a_release_has_states_again(tmp_path: Path) -> None:
         out = tmp_path / engine
         policy = load_policy(tmp_path / "states.yaml")
         made = release(policy, tmp_path / "log.csv", out, engine=engine)
-        assert "lifecycle:transition" not in {each.name for each in verify(out).statement.released}
+        said = verify(out).statement
+        assert "lifecycle:transition" not in {each.name for each in said.released}
+        # But whoever reads the statement is told where it is.
+        assert [each.attribute for each in said.caveats if each.kind == "in-activity"] == [
+            "lifecycle:transition"
+        ]
         found = read_log(made.log).events.select(ACTIVITY, "lifecycle:transition").unique().rows()
         expected = {("a", "start"), ("a", "COMPLETE"), ("b", "start"), ("b", "COMPLETE")}
         assert set(found) == expected | {("c", "COMPLETE")}

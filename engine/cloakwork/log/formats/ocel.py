@@ -519,7 +519,10 @@ class _Database:
             found.object_types[type_] = None
             kinds = self._attributes_of(table)
             found.object_kinds |= {(type_, name): kind for name, kind in kinds.items()}
-            for id_, time, *texts in self._rows(table, "ocel_id", "ocel_time", *kinds):
+            # pm4py writes no times where no value ever changes.
+            of_time = [each for each in ["ocel_time"] if each in self._columns[table]]
+            for id_, *held in self._rows(table, "ocel_id", *kinds, *of_time):
+                texts, time = held[: len(kinds)], held[-1] if of_time else None
                 rows["object_values"] += [
                     (id_, name, time, text)
                     for name, text in zip(kinds, texts, strict=True)
