@@ -106,7 +106,7 @@ def test_each_says_what_matters(pages: dict[str, str]) -> None:
     for name in ("ledger", "summary", "balance"):
         assert "epsilon 1" in pages[name], name
     assert "no budget bounds" in pages["ledger"]
-    assert "never publish" in pages["risk"] and "its sequence" in pages["risk"]
+    assert "never publish" in pages["risk"] and "Share of cases found" in pages["risk"]
     assert "A stand-in" in pages["comparison"] and "Attack, at most" in pages["comparison"]
 
 

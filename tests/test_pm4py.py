@@ -103,6 +103,7 @@ def test_an_empty_release_says_so(ledger: str) -> None:
         ({"epsilon": "much"}, errors.PolicyError, "epsilon must be a number (got 'much')"),
         ({"epsilon": 1, "dataset": 7}, errors.PolicyError, "metadata.dataset must be text"),
         ({"epsilon": 1, "frame": 3}, errors.LogError, "log: must be"),
+        ({"epsilon": 1, "attributes": {"age": {}}}, errors.LogError, "has no attribute 'age'"),
     ],
 )
 def test_what_cannot_be_is_said_before_anything_is_charged(

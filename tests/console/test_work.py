@@ -195,7 +195,9 @@ def test_work_is_listed_and_can_be_stopped(visitor):
 
 def test_a_proposal_reads_the_log_as_the_form_says(visitor):
     """Columns, and what ``suggest --input`` takes."""
-    rows = (f"p{n % 12};{step};0{1 + n % 9}.03.2024 1{n % 9}:00" for n in range(99) for step in "ab")
+    rows = (
+        f"p{n % 12};{step};0{1 + n % 9}.03.2024 1{n % 9}:00" for n in range(99) for step in "ab"
+    )
     table = visitor.folder / "klinik.csv"
     table.write_text("\n".join(["A;B;C", *rows]), "utf-8")
     asked = {"log": table.name, "out": "klinik", "audience": "share"}

@@ -581,13 +581,6 @@ class StartsFromService(Frozen):
     kind: Literal["starts-from-service"] = "starts-from-service"
 
 
-class InActivity(Frozen):
-    """An attribute is read as part of the activity, and released again as itself."""
-
-    kind: Literal["in-activity"] = "in-activity"
-    attribute: str
-
-
 Caveat = Annotated[
     ReadOffLog
     | ChosenByFigures
@@ -607,7 +600,6 @@ Caveat = Annotated[
     | FrequenciesKept
     | FlattenedObjects
     | StartsFromService
-    | InActivity
     | MayRevealTimes
     | SingleTimesOnly,
     Field(discriminator="kind"),

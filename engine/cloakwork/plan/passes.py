@@ -17,7 +17,6 @@ from cloakwork.guarantees.claims import (
     Caveat,
     FlattenedObjects,
     FrequenciesKept,
-    InActivity,
     InsertedEventsCopy,
     LargeT,
     NoiseForEmployees,
@@ -133,8 +132,6 @@ def _caveats_of_steps(draft: Draft) -> Iterator[Caveat]:
     asked = draft.policy.spec.input
     if asked is not None and asked.object_type is not None:
         yield FlattenedObjects(object_type=asked.object_type)
-    if asked is not None and asked.activity_with is not None:
-        yield InActivity(attribute=asked.activity_with)
     has_starts = asked is not None and asked.starts is not None
     treatments = {item.column: item.treatment for item in draft.attributes}
     # Of groups or pseudonyms no start is made.

@@ -398,8 +398,6 @@ def caveat_in_words(caveat: Caveat) -> str:
                 "start_timestamp is time:timestamp less service_time, and nothing protects it "
                 "beyond what protects these two"
             )
-        case claims.InActivity(attribute=name):
-            return f"'{name}' is released, too: as a part of the activity, and protected as that"
         case claims.Homogeneity(attributes=names):
             return (
                 "k-anonymity says nothing about values: "

@@ -4,6 +4,7 @@ These models are the judge of a policy; ``schemas/privacy-policy-v1.json`` is ge
 Every field carries the sentence that an author reads in the editor.
 """
 
+import json
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
@@ -403,6 +404,17 @@ class Spec(Described):
         return self
 
     @model_validator(mode="after")
+    def _part_of_activity_has_no_rule(self) -> "Spec":
+        name = self.input and self.input.activity_with
+        said = self.model_dump_json(include={"attributes", "unit", "guarantees"})
+        if name and json.dumps(name, ensure_ascii=False) in said:
+            raise ValueError(
+                f"'{name}' is read as part of the activity (input.activity_with): it has no rule, "
+                "and no guarantee, of its own"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _books_name_units(self) -> "Spec":
         own = unit_name(self.unit)
         if self.unit.attribute == CASE:
@@ -498,11 +510,9 @@ class Policy(InNotebooks, Described):
         """How the log is written, with ``starts`` or not; with ``auto`` as it came in."""
         stated = self.spec.output.format
         form = (found or LogForm()) if stated == "auto" else LogForm(format=stated)
-        asked = self.spec.input or InputOptions()
-        update = {"starts": START if starts else None, "activity_with": asked.activity_with}
-        if not any(update.values()):
+        if not starts:
             return form
-        options = (form.options or InputOptions()).model_copy(update=update)
+        options = (form.options or InputOptions()).model_copy(update={"starts": START})
         return form.model_copy(update={"options": options})
 
     def facts(self) -> Facts:

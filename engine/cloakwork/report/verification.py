@@ -21,7 +21,7 @@ _MOST_EXPOSED: Final = 4
 
 _FROM_THE_LOG: Final = (
     *("read-off-log", "chosen-by-figures"),
-    *("flattened-objects", "starts-from-service", "in-activity"),
+    *("flattened-objects", "starts-from-service"),
 )
 """Caveats that no claim accounts for: whoever gets the release has to read them first."""
 

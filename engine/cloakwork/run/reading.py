@@ -117,7 +117,7 @@ def log_in_memory(policy: Policy, table: object, columns: Mapping[str, str] | No
         own = policy.attribute_with(role)  # type: ignore[arg-type]  # both are roles
         if own in held and full not in (*held, *options.columns):
             frame = frame.with_columns(frame.get_column(own).alias(full))
-    log = log_of_table(frame, options)
+    log = log_of_table(frame, options, policy.attribute_with("control-flow"))
     mapped = {column: full for full, column in options.columns.items() if column in held}
     _require_one_value_a_case(policy, log, mapped)
     return log

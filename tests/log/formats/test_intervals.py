@@ -5,16 +5,18 @@ in between.
 from collections import defaultdict, deque
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 import cloakwork.pm4py
 from cloakwork.api import load_policy, release, verify
-from cloakwork.base.errors import LogError
+from cloakwork.base.errors import LogError, PolicyError
 from cloakwork.engines.batched import LocalEngine
 from cloakwork.engines.batches import collected
 from cloakwork.evaluation.utility import measured
@@ -22,12 +24,10 @@ from cloakwork.evaluation.whole_log import compare_whole_logs
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.formats import InputOptions, ReadRequest, read_log, write_log
 from cloakwork.log.formats.intervals import (
-    as_asked,
-    as_written,
     with_service_times,
     with_starts,
 )
-from cloakwork.log.formats.reading import open_rows
+from cloakwork.log.formats.reading import log_of_table, open_rows
 from cloakwork.log.formats.round_trip import TypesReadBack
 from cloakwork.log.formats.source import Format
 from cloakwork.publishing.publish import Published
@@ -288,8 +288,8 @@ def test_what_is_no_text_is_no_part_of_an_activity(tmp_path: Path) -> None:
         read_log(table, options=InputOptions(activity_with="mass"))
 
 
-def test_a_release_has_states_again(tmp_path: Path) -> None:
-    """As they came; verify reads them as a part of the activity, which the claim is about."""
+def test_a_release_has_states_in_its_activities(tmp_path: Path) -> None:
+    """As the policy reads them, which the claim is about; verify reads them as they are."""
     text = policy_file(tmp_path, rule="{treatment: drop}").read_text()
     states = text.replace("starts: start_timestamp", "activity_with: lifecycle:transition")
     (tmp_path / "states.yaml").write_text(states.replace("format: xes", "format: auto"))
@@ -298,27 +298,81 @@ def test_a_release_has_states_again(tmp_path: Path) -> None:
         out = tmp_path / engine
         policy = load_policy(tmp_path / "states.yaml")
         made = release(policy, tmp_path / "log.csv", out, engine=engine)
-        said = verify(out).statement
-        assert "lifecycle:transition" not in {each.name for each in said.released}
-        # But whoever reads the statement is told where it is.
-        assert [each.attribute for each in said.caveats if each.kind == "in-activity"] == [
-            "lifecycle:transition"
-        ]
-        found = read_log(made.log).events.select(ACTIVITY, "lifecycle:transition").unique().rows()
-        expected = {("a", "start"), ("a", "COMPLETE"), ("b", "start"), ("b", "COMPLETE")}
-        assert set(found) == expected | {("c", "COMPLETE")}
+        verify(out)
+        found = set(read_log(made.log).events[ACTIVITY])
+        assert found == {"a+start", "a+COMPLETE", "b+start", "b+COMPLETE", "c+COMPLETE"}
 
 
-@given(labels=st.lists(st.none() | st.text("a+ \t\n1é", max_size=5), min_size=1, max_size=6))
-def test_states_come_back_as_they_were(labels: list[str | None]) -> None:
-    """Whatever activities are called; and what a reader reads is what is checked."""
-    table = pl.DataFrame(
-        {CASE_ID: ["c"] * len(labels), ACTIVITY: pl.Series(labels, dtype=pl.String)}
-    )
-    log = EventLog.from_polars(table.with_columns(pl.lit(BEGIN).alias(TIMESTAMP)))
-    out = as_written(log, STATES)
-    again = as_asked(out, ReadRequest(options=STATES))
-    assert again.events[ACTIVITY].to_list() == log.events[ACTIVITY].to_list()
+STATED: Final = """<?xml version="1.0"?><log xmlns="http://www.xes-standard.org/">{}</log>"""
+EVENT: Final = (
+    '<trace><string key="concept:name" value="c{}"/><event><int key="code" value="007"/>'
+    '<string key="concept:name" value="a"/>'
+    '<date key="time:timestamp" value="2024-01-01T00:00:00Z"/>'
+    '<{} key="lifecycle:transition" value="{}"/></event></trace>'
+)
+
+
+@pytest.mark.parametrize("more", [("string", "x"), ("float", "1.5"), ("boolean", "true"), None])
+@pytest.mark.parametrize("activity", ["concept:name", "code"])
+def test_no_case_changes_how_another_is_read(
+    tmp_path: Path, more: tuple[str, str] | None, activity: str
+) -> None:
+    """Whatever kind its state is of: all are read as the characters that the file has."""
+    traces = [EVENT.format(case, "int", "007") for case in range(3)]
+    traces += [EVENT.format(9, *more)] if more else []
+    (tmp_path / "log.xes").write_text(STATED.format("".join(traces)))
+    log = read_log(tmp_path / "log.xes", options=STATES, activity=activity)
+    name = "a" if activity == ACTIVITY else "007"
+    texts = log.text_of(activity)
+    assert texts is not None
+    assert texts[:3].to_list() == [f"{name}+007"] * 3
+    assert log.events[activity][:3].to_list() == [f"{name}+007"] * 3
+
+
+def test_activities_of_a_table_stay_texts() -> None:
+    """Numbers are refused as they are without a state; a column of its own keeps its state."""
+    table = frame().with_columns(pl.lit("start").alias("state"))
+    asked = InputOptions(activity_with="state")
+    with pytest.raises(LogError, match="'concept:name' holds Float64"):
+        read_log(table.with_columns(pl.lit(1.5).alias(ACTIVITY)), options=asked)
+    own = log_of_table(table.with_columns(pl.lit("s").alias("step")), asked, "step")
+    assert set(own.events["step"]) == {"s+start"}
+    assert set(read_log(EventLog.from_polars(table), options=asked).events[ACTIVITY]) == {
+        "a+start",
+        "b+start",
+        "c+start",
+    }
+
+
+@pytest.mark.parametrize("name", [ACTIVITY, TIMESTAMP, "case:x", "start_timestamp"])
+def test_what_is_no_state_is_refused(name: str) -> None:
+    """A release would be charged, and then fail, or have no state."""
+    with pytest.raises(ValidationError, match="another attribute of events"):
+        InputOptions(activity_with=name, starts="start_timestamp")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "attributes: {'lifecycle:transition': {treatment: pseudonymise}",
+        "unit: {attribute: 'lifecycle:transition', level: event}",
+        "guarantees: [{kind: local-dp, epsilon: 1, over: ['lifecycle:transition']}",
+    ],
+)
+def test_a_state_has_no_rule_of_its_own(tmp_path: Path, said: str) -> None:
+    """Its values would be released in the activity whatever the rule, or the claim, says."""
+    text = policy_file(tmp_path, rule="{treatment: drop}").read_text()
+    states = text.replace("starts: start_timestamp", "activity_with: lifecycle:transition")
+    head, _, rest = said.partition(": ")
+    if head == "unit":
+        states = states.replace("spec:\n", f"spec:\n  {said}\n")
+    elif head == "attributes":
+        states = states.replace("  attributes:\n", f"  attributes:\n    {rest[1:]}\n")
+    else:
+        states = states.replace("over: [control-flow]}", f"over: [control-flow]}}, {rest[1:]}")
+    (tmp_path / "states.yaml").write_text(states)
+    with pytest.raises(PolicyError, match="is read as part of the activity"):
+        load_policy(tmp_path / "states.yaml")
 
 
 @pytest.mark.parametrize("form", ["xes.gz", "csv", "parquet"])

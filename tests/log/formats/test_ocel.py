@@ -534,3 +534,15 @@ def test_an_event_given_twice_is_counted(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as base, base:
         base.execute("INSERT INTO event_Ship SELECT * FROM event_Ship")
     assert any("events given again" in note and ": 1" in note for note in flattened(path).notes)
+
+
+def test_objects_may_have_no_times(tmp_path: Path) -> None:
+    """As pm4py writes it where no value changes."""
+    path = write_sqlite(tmp_path / "log.sqlite")
+    with closing(sqlite3.connect(path)) as base, base:
+        (table,) = base.execute(
+            "SELECT name FROM sqlite_master WHERE name LIKE 'object_Order%'"
+        ).fetchone()
+        base.execute(f"ALTER TABLE {table} DROP COLUMN ocel_time")
+    log = flattened(path)
+    assert log.cases["case:state"].drop_nulls().len() > 0

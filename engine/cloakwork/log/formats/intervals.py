@@ -11,7 +11,6 @@ from typing import Final
 import polars as pl
 
 from cloakwork.base.naming import (
-    ACTIVITY,
     LIFECYCLE,
     SERVICE_TIME,
     START,
@@ -20,7 +19,7 @@ from cloakwork.base.naming import (
     values_of,
     without,
 )
-from cloakwork.log.eventlog import EventLog, keeps_spelling, not_text
+from cloakwork.log.eventlog import EventLog, not_text
 from cloakwork.log.formats.options import InputOptions
 from cloakwork.log.formats.row_source import ReadRequest
 from cloakwork.log.times import parse_times, within_calendar
@@ -31,21 +30,26 @@ _MOST: Final = 1 << 40
 
 
 def as_asked(log: EventLog, request: ReadRequest) -> EventLog:
-    """The log with service times, and what ``activity_with`` names as part of the activity, behind
-    its last plus sign. LogError where that is not text: an event's activity follows from it alone.
+    """The log with service times, and what ``activity_with`` names behind the activity and a plus
+    sign, in place of an attribute of its own.
+
+    Both as the source spells them: each event's activity follows from that event alone. LogError
+    where that is not known.
     """
     log = with_service_times(log, request)
     name = request.written.activity_with
     if name is None or not {name, request.activity} <= {*log.events.columns}:
         return log
-    state = log.events[name]
-    if not keeps_spelling(state):
-        raise not_text("log", name, state.dtype)
-    added = (pl.lit("+") + state.cast(pl.String)).fill_null("")
-    label = log.events[request.activity].cast(pl.String) + added
-    return replace(
-        log, events=without(log.events, name).with_columns(label.alias(request.activity))
-    )
+    texts = []
+    for each in (request.activity, name):
+        text = log.text_of(each)
+        if text is None:
+            raise not_text("log", each, log.events.schema[each])
+        texts.append(text)
+    label = texts[0] + (pl.lit("+") + texts[1]).fill_null("")
+    events = without(log.events, name).with_columns(label.alias(request.activity))
+    others = {each: text for each, text in log.source.texts.items() if each != request.activity}
+    return replace(log, events=events, source=replace(log.source, texts=others))
 
 
 def with_service_times(log: EventLog, request: ReadRequest) -> EventLog:
@@ -106,24 +110,6 @@ def _paired(events: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
         .join(starts, on=[*of_one, "place"], how="left", nulls_equal=True, maintain_order="left")
     )
     return found, events["starts"]
-
-
-_WITH: Final = r"^(?<name>.*\S)\+(?<state>\S|\S[^+]*\S)$"
-
-
-def as_written(log: EventLog, options: InputOptions | None) -> EventLog:
-    """The log with starts, and with the attribute that ``activity_with`` names taken out of the
-    activity: as ``as_asked`` is given it, or gives back.
-    """
-    log = with_starts(log, options)
-    name = None if options is None else options.activity_with
-    if name is None:
-        return log
-    label = log.events[ACTIVITY].cast(pl.String)
-    parts = label.str.extract_groups(_WITH).struct
-    activity = parts.field("name").fill_null(label).alias(ACTIVITY)
-    events = log.events.with_columns(activity, parts.field("state").alias(name))
-    return replace(log, events=events)
 
 
 def with_starts(log: EventLog, options: InputOptions | None) -> EventLog:

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
+from cloakwork.base.naming import CASE_PREFIX, LIFECYCLE
 from cloakwork.base.quantities import IF_SAID, Described
 
 EPOCHS: Final = {"epoch-seconds": 1_000_000, "epoch-milliseconds": 1_000}
@@ -240,7 +241,7 @@ class InputOptions(Described):
 
     activity_with: Annotated[Text | None, IF_SAID] = None
     """The attribute of events that is read as part of the activity, such as lifecycle:transition:
-    register+complete. It is written as an attribute again
+    then an activity is register+complete
     """
 
     object_type: Annotated[Text | None, IF_SAID] = None
@@ -255,6 +256,10 @@ class InputOptions(Described):
     def _coherent(self) -> "InputOptions":
         if self.delimiter is not None and self.delimiter == self.decimal:
             raise ValueError("delimiter and decimal must not be the same sign")
+        own = self.activity_with
+        is_used = own in (ACTIVITY, TIMESTAMP) or own == self.starts != LIFECYCLE
+        if own is not None and (is_used or own.startswith(CASE_PREFIX)):
+            raise ValueError("activity_with must name another attribute of events")
         return self
 
     def with_columns(self, columns: Mapping[str, str] | None) -> "InputOptions":

@@ -17,7 +17,7 @@ from cloakwork.base.text import shown
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats import csv, excel, ocel, parquet, xes
 from cloakwork.log.formats.csv import write_csv
-from cloakwork.log.formats.intervals import as_asked, as_written
+from cloakwork.log.formats.intervals import as_asked, with_starts
 from cloakwork.log.formats.options import ROW_NUMBER, InputFormat, InputOptions
 from cloakwork.log.formats.parquet import write_parquet
 from cloakwork.log.formats.row_source import Keeps, Reader, ReadRequest, RowSource, collected
@@ -71,7 +71,7 @@ def read_log(path: object, *, request: ReadRequest = _ANYTHING, **asked: Unpack[
     if unused := asked.keys() - {"columns", "options", "sampled"}:
         raise LogError("log", f"is in memory already, where {min(unused)} does not count")
     if isinstance(source, EventLog):
-        return source
+        return as_asked(source, complete)
     return log_of_table(source, _with_columns(Path("table"), complete.written, complete.columns))
 
 
@@ -96,9 +96,12 @@ PARAMETERS: Final = {CASE_ID: "case_id", ACTIVITY: "activity", TIMESTAMP: "times
 """Standard names as ``EventLog.from_polars`` calls them."""
 
 
-def log_of_table(table: pl.DataFrame, options: InputOptions) -> EventLog:
-    """The log of a table, of whose ``options`` columns and starts count: a column of the standard
-    name goes before one that is mapped and missing. LogError where a column is missing.
+def log_of_table(
+    table: pl.DataFrame, options: InputOptions, activity: str | None = None
+) -> EventLog:
+    """The log of a table, of whose ``options`` columns, starts and parts of activities count: a
+    column of the standard name goes before one that is mapped and missing. ``activity``: the column
+    that holds it beside that of the standard name. LogError where a column is missing.
     """
     columns = options.columns
     if ROW_NUMBER in columns:
@@ -122,7 +125,8 @@ def log_of_table(table: pl.DataFrame, options: InputOptions) -> EventLog:
             said = f"has no column '{shown(column)}', which spec.input.{name} names"
             raise LogError("table", said, hint="correct the name, or leave it out")
     log = EventLog.from_polars(named, **main)
-    return as_asked(log, ReadRequest(options=options))
+    own = activity if activity in named.columns else ACTIVITY
+    return as_asked(log, ReadRequest(options=options, activity=own))
 
 
 def open_rows(
@@ -162,7 +166,9 @@ def asked_of(path: Path, first: Path, request: ReadRequest) -> tuple[InputFormat
     is_named = "columns" not in reader.options or CASE_ID in options.columns
     if request.case_id != CASE_ID and not is_named:
         options = _with_columns(path, options, {CASE_ID: request.case_id})
-    return form, replace(request, options=options, columns=None, limits=request.bounds)
+    # Whatever its values look like, one case more must not change how others' are spelt.
+    text = {*request.text, *filter(None, [options.activity_with])}
+    return form, replace(request, options=options, columns=None, text=text, limits=request.bounds)
 
 
 def _with_columns(
@@ -199,7 +205,7 @@ def write_log(
         "parquet": partial(write_parquet, annotations=annotations),
     }
     try:
-        writers[format](as_written(log, options), file)
+        writers[format](with_starts(log, options), file)
     except OSError as error:
         raise OutputError(
             f"{file}: cannot be written ({error.strerror or error}); check the path and the disk"

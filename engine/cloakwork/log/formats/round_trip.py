@@ -26,7 +26,7 @@ from cloakwork.base.progress import counted
 from cloakwork.base.text import shown
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, Change, EventLog
 from cloakwork.log.formats.csv import field_texts
-from cloakwork.log.formats.intervals import as_asked, as_written
+from cloakwork.log.formats.intervals import with_service_times, with_starts
 from cloakwork.log.formats.kinds import (
     TYPES,
     Kind,
@@ -68,7 +68,7 @@ class TypesReadBack:
     def of(self, batch: EventLog) -> pl.DataFrame:
         """The evidence in one batch."""
         rows: list[tuple[Scope, str, bool, Kind, Kind]] = []
-        for scope, table in tables_of(as_written(batch, self.request.written)):
+        for scope, table in tables_of(with_starts(batch, self.request.written)):
             for name in table.columns:
                 if name in _STANDARD:
                     continue
@@ -100,7 +100,7 @@ class TypesReadBack:
             for scope, name, exact, kind, kind_as_text in found.iter_rows()
         }
         read: dict[Scope, pl.DataFrame] = {}
-        for scope, table in tables_of(as_written(batch, self.request.written)):
+        for scope, table in tables_of(with_starts(batch, self.request.written)):
             columns = []
             for name in table.columns:
                 exact, kind = settled.get((scope, name), _STANDARD_COLUMN)
@@ -112,7 +112,7 @@ class TypesReadBack:
                     columns.append(read_back.alias(name))
             read[scope] = pl.DataFrame(columns)
         as_read = replace(batch, events=read["event"], cases=read["case"])
-        return as_asked(as_read, self.request)
+        return with_service_times(as_read, self.request)
 
     @property
     def _format(self) -> str:

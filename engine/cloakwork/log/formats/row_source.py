@@ -116,8 +116,7 @@ class ReadRequest:
     @property
     def spelt(self) -> frozenset[str]:
         """Attributes whose values are read as the characters that they are."""
-        own = (CASE_ID, ACTIVITY, TIMESTAMP, self.activity, self.timestamp)
-        return frozenset({*self.text, *own, *filter(None, [self.written.activity_with])})
+        return frozenset({*self.text, CASE_ID, ACTIVITY, TIMESTAMP, self.activity, self.timestamp})
 
     def keeps(self, name: str) -> bool:
         """Whether an attribute is read, by its full name."""
