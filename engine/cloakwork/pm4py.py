@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import yaml
 
 from cloakwork import api
+from cloakwork.base.arguments import checked
 from cloakwork.base.costs import cost_text
 from cloakwork.base.errors import CloakworkError, LogError
 from cloakwork.engines.memory import in_memory
@@ -45,6 +46,7 @@ _DECLARE: Final = ("privacy:", "cloakwork:")
 _SENTENCE: Final = re.compile("cloakwork:guarantees/[^/]*/cloakwork:sentence")
 
 
+@checked
 def anonymize(
     frame: object,
     guarantee: Literal["dp", "k-anonymity"] = "dp",
@@ -111,6 +113,7 @@ def anonymize(
     )
 
 
+@checked
 def read(path: str | Path) -> "pd.DataFrame":
     """The log at ``path`` as pm4py's table; what its file says of privacy, or of CSV the one beside
     it, is in ``attrs["privacy"]``: the sentences of its ``guarantees``, and all that is
