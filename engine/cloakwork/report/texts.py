@@ -284,17 +284,15 @@ def threshold_lines(attacks: Iterable[Attack], threshold: float | None) -> Itera
 def findable_lines(attacks: Iterable[Attack], threshold: float | None) -> Iterator[str]:
     """What share of the cases is found in the release, by what is known of them; internal."""
     known = {each.name: range_text(each.after) for each in attacks}
-    said = {
+    words_of = {
         "linking/sequence": "by its activities in order",
         "linking/timed-events-3": "by three of its times",
         "linking/sequence-times": "by all of both",
     }
-    parts = [f"{words} {known[name]}" for name, words in said.items() if name in known]
+    parts = [f"{words} {known[name]}" for name, words in words_of.items() if name in known]
     if parts:
-        yield (
-            f"a case is found {', '.join(parts)} (of at most {ATTACKED}, guesses that are right by "
-            "chance among them; docs: risk)"
-        )
+        said = "chance included; docs: risk"
+        yield f"a case is found {', '.join(parts)} (of at most {ATTACKED}, {said})"
     yield from threshold_lines(attacks, threshold)
 
 
