@@ -224,7 +224,7 @@ def raw_times(log: EventLog) -> RawTimes:
     """The times of a batch, as the kernel reads them."""
     times = log.microseconds
     rows = np.flatnonzero(times.is_not_null().to_numpy())
-    microseconds = times.gather(pl.Series(rows)).to_numpy().astype(np.int64)
+    microseconds = times.drop_nulls().to_numpy().astype(np.int64)
     return RawTimes(microseconds, rows, log.offsets, log.index_of_case)
 
 

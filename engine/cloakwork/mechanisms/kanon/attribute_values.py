@@ -115,12 +115,11 @@ class ColumnOfCases:
 
     def of(self, batch: EventLog) -> pl.DataFrame:
         """The column in one batch of whole cases."""
-        labels = batch.activities
         columns = {
             INDEX: pl.Series(batch.index_of_case, dtype=pl.Int64),
-            VARIANT: as_lists(labels, batch.offsets),
+            VARIANT: as_lists(batch.activities, batch.offsets),
         }
-        table = batch.cases if self._is_of_cases else batch.events
+        table = batch.table_of(self.attribute)
         if self.attribute in table.columns:
             values = values_of(table, self.attribute)
             columns[VALUE] = values if self._is_of_cases else as_lists(values, batch.offsets)
@@ -367,7 +366,7 @@ def with_values(
     """
     if params.is_of_cycle_times:
         return _times_from_steps(log, rows, released, params)
-    height = log.cases.height if params.is_of_cases else log.events.height
+    height = log.table_of(params.column).height
     # A null behind the last value is what all other rows gather.
     or_null = pl.concat([released, pl.Series([None], dtype=released.dtype)])
     index = np.full(height, len(released), np.int64)
@@ -382,7 +381,7 @@ def _with_missing_drawn(codes: Ints, activity: Ints, noise: Noise) -> Ints:
         return codes
     known = np.flatnonzero(codes >= 0)
     known = known[np.argsort(activity[known], kind="stable")]
-    first = np.searchsorted(activity[known], activity[missing], side="left")
+    first = np.searchsorted(activity[known], activity[missing])
     end = np.searchsorted(activity[known], activity[missing], side="right")
     nothing_known = first == end
     first[nothing_known] = 0

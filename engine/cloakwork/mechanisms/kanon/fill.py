@@ -466,7 +466,7 @@ def _times_with_inserted(
     time[rows] = _drawn_times(log, time, is_known, rows, copied[rows], precision, stream)
     times = pl.Series(TIMESTAMP, time).cast(TIME_TYPE).cast(log.events.schema[TIMESTAMP])
     is_known[rows] = True
-    return pl.select(pl.when(pl.Series(is_known)).then(times).alias(TIMESTAMP)).to_series()
+    return times.set(pl.Series(~is_known), None)
 
 
 def _drawn_times(

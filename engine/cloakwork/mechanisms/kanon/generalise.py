@@ -161,7 +161,7 @@ class CombinationCounts:
         labels = VariantCounts().of(batch)[VARIANT]
         columns = {VARIANT: labels.gather(variants_of(batch).of_case)}
         for item in self.attributes:
-            table = batch.cases if item.is_of_cases else batch.events
+            table = batch.table_of(item.attribute)
             if item.attribute in table.columns:
                 values = values_of(table, item.attribute)
                 if not item.is_of_cases:
@@ -364,7 +364,7 @@ def _with_generalised_values(
 ) -> EventLog:
     """The log with each case's values at the levels of its variant."""
     variants = variants_of(log)
-    variant_rows = pl.DataFrame({VARIANT: VariantCounts().of(log)[VARIANT]})
+    variant_rows = VariantCounts().of(log).select(VARIANT)
     decided = variant_rows.join(
         table,
         on=VARIANT,

@@ -436,8 +436,7 @@ def _known_sequences(
     order = np.arange(len(pair))
     if background == "multiset":
         order = np.argsort(pair, kind="stable")
-    place = np.empty(len(pair), np.int64)
-    place[order] = np.arange(len(pair))
+    place = np.argsort(order)
     one_event_each = np.ones(len(pair), np.int64)
     return KnownSequences(symbol[order], sequence[order], one_event_each), place
 
