@@ -9,7 +9,6 @@ post-processing.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -19,12 +18,12 @@ from pydantic import JsonValue
 from cloakwork.base.arrays import Ints
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.frozen import frozen
-from cloakwork.base.naming import CASE_PREFIX, named, values_of
+from cloakwork.base.naming import CASE_PREFIX, named, places_among, values_of
 from cloakwork.engines.measured import coded_cases, enriched
 from cloakwork.kernel.cases import Cases
 from cloakwork.kernel.local import BoundedNoise, Randomising
 from cloakwork.kernel.perturb import Perturbing, RawTimes, StartsAndGaps
-from cloakwork.log.eventlog import TIME_TYPE, TIMESTAMP, EventLog
+from cloakwork.log.eventlog import TIME_TYPE, TIMESTAMP, EventLog, with_attribute
 from cloakwork.mechanisms.steps import (
     Completion,
     Draws,
@@ -156,21 +155,16 @@ def sample_of(table: pl.DataFrame) -> NoisySample:
         tuple(alphabet),
         starts[_VALUE].to_numpy(),
         gaps[_VALUE].to_numpy(),
-        _codes(gaps[_ACTIVITY], alphabet),
+        places_among(gaps[_ACTIVITY], alphabet),
         pairs[_VALUE].to_numpy(),
-        _codes(pairs[_BEFORE], alphabet),
-        _codes(pairs[_ACTIVITY], alphabet),
+        places_among(pairs[_BEFORE], alphabet),
+        places_among(pairs[_ACTIVITY], alphabet),
     )
 
 
 def cases_of(log: EventLog) -> Cases:
     """The control flow of a batch; a missing activity is an empty label."""
     return coded_cases(log.activities.fill_null(""), log.offsets)
-
-
-def _codes(labels: pl.Series, alphabet: pl.Series) -> Ints:
-    """The place of each label in ``alphabet``: int64."""
-    return labels.cast(pl.Enum(alphabet)).to_physical().cast(pl.Int64).to_numpy()
 
 
 def noise_on_times(
@@ -214,10 +208,8 @@ class _NoisedLog:
         if steps.shape != (log.events.height,) or steps.dtype.kind != "i":
             reason = "what completes them returns no whole number for each event"
             raise MechanismError("times", reason)
-        times = pl.Series(
-            TIMESTAMP, self.perturbing.declared.grid.microseconds(steps.astype(np.int64))
-        )
-        return replace(log, events=log.events.with_columns(times.cast(TIME_TYPE)))
+        times = pl.Series(self.perturbing.declared.grid.microseconds(steps.astype(np.int64)))
+        return with_attribute(log, TIMESTAMP, times.cast(TIME_TYPE))
 
 
 def raw_times(log: EventLog) -> RawTimes:

@@ -676,6 +676,14 @@ def _filled_times(times: pl.Series, cases: Ints) -> Ints:
     return times.fill_null(np.iinfo(np.int64).min).to_numpy()
 
 
+def with_attribute(log: EventLog, name: str, values: pl.Series) -> EventLog:
+    """``log`` with these values under this name, in the table that such an attribute stands in."""
+    table = log.table_of(name).with_columns(values.alias(name))
+    if name.startswith(CASE_PREFIX):
+        return replace(log, cases=table)
+    return replace(log, events=table)
+
+
 def joined_batches(batches: Sequence[EventLog]) -> EventLog:
     """The batches end to end. What their source said is gone: the steps of a run do not ask."""
     heights = [batch.events.height for batch in batches]

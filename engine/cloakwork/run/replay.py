@@ -253,11 +253,10 @@ class _WatchedKernel(_Watched):
         """Each step is a question; the sums of the first, second, fourth ... are compared, those of
         everybody.
         """
-        told: list[tuple[Floats, Floats, Floats]] = []
+        told: list[tuple[Floats, Floats]] = []
 
         def heard(before: Floats, mean: Floats) -> Any:
-            steps = mean * (descent.denominator / descent.grid)
-            told.append((mean, update(before, mean), steps))
+            told.append((mean, update(before, mean)))
             return told[-1][1]
 
         is_recorded = self.script.place is None
@@ -271,7 +270,7 @@ class _WatchedKernel(_Watched):
         for step in range(descent.times):
             find = partial(_sums_of_step, descent, gradient, parameters, cases, counts, step)
             is_compared = (step + 1) & step == 0
-            mean, after, _ = self.script.ask(
+            mean, after = self.script.ask(
                 ("step", step, *map(_said, (descent, np.asarray(parameters), *published[1:]))),
                 partial(told.__getitem__, step),
                 find if is_compared else None,

@@ -40,7 +40,7 @@ from cloakwork.base.naming import (
     values_of,
 )
 from cloakwork.base.quantities import Duration, Frozen
-from cloakwork.log.eventlog import EventLog, as_lists
+from cloakwork.log.eventlog import EventLog, as_lists, with_attribute
 from cloakwork.log.variants import Variants, variants_of
 from cloakwork.mechanisms.aggregates import INDEX, VARIANT, places_of
 from cloakwork.mechanisms.kanon.value_exchange import Groups
@@ -171,10 +171,8 @@ class ColumnOfCases:
         if row is None:
             raise MechanismError(self.attribute, "the log holds a case that was not decided on")
         values = decided[VALUE].gather(row)
-        if self._is_of_cases:
-            return replace(log, cases=log.cases.with_columns(values.alias(self.attribute)))
-        of_events = _members(values).alias(self.attribute)
-        return replace(log, events=log.events.with_columns(of_events))
+        of_rows = values if self._is_of_cases else _members(values)
+        return with_attribute(log, self.attribute, of_rows)
 
 
 def _members(lists: pl.Series) -> pl.Series:
