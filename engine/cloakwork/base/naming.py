@@ -8,11 +8,8 @@ So every name that is not written out in the code goes through ``named``, ``with
 
 from typing import Final
 
-import numpy as np
 import polars as pl
 import polars.selectors as cs
-
-from cloakwork.base.arrays import Ints
 
 CASE_ID: Final = "case:concept:name"
 ACTIVITY: Final = "concept:name"
@@ -61,11 +58,6 @@ def nulls(height: int, kind: pl.DataType = _TEXT) -> pl.Series:
 def values_or_nulls(frame: pl.DataFrame, name: str) -> pl.Series:
     """As ``values_of``; nulls (String) where the frame lacks the column."""
     return values_of(frame, name) if name in frame.columns else nulls(frame.height)
-
-
-def places_among(labels: pl.Series, alphabet: pl.Series | tuple[str, ...]) -> Ints:
-    """The place of each label (none missing) in ``alphabet``, which has it: int64."""
-    return labels.cast(pl.Enum(alphabet)).to_physical().to_numpy().astype(np.int64)
 
 
 # Tables of ``measurements.parquet`` that figures with intervals are read from.

@@ -16,12 +16,12 @@ from cloakwork.base.arrays import Ints, offsets_of, ranges_of
 from cloakwork.base.facts import RangeType
 from cloakwork.base.frozen import frozen
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
-from cloakwork.base.naming import CASE_PREFIX, TIME_TYPE, TIMESTAMP, nulls, places_among
+from cloakwork.base.naming import CASE_PREFIX, TIME_TYPE, TIMESTAMP, nulls
 from cloakwork.engines.batched import BatchedLog
 from cloakwork.engines.batches import collected, in_order
 from cloakwork.kernel import Measured, MeasuredBatches, Owners
 from cloakwork.kernel.cases import Cases, Column, Columns
-from cloakwork.log.eventlog import EventLog, LogHandle, joined_batches, with_attribute
+from cloakwork.log.eventlog import EventLog, LogHandle, joined_batches, places_among, with_attribute
 from cloakwork.mechanisms.aggregates import (
     CASES,
     CASES_OF_UNIT,

@@ -18,12 +18,12 @@ from pydantic import JsonValue
 from cloakwork.base.arrays import Ints
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.frozen import frozen
-from cloakwork.base.naming import CASE_PREFIX, named, places_among, values_of
+from cloakwork.base.naming import CASE_PREFIX, named, values_of
 from cloakwork.engines.measured import coded_cases, enriched
 from cloakwork.kernel.cases import Cases
 from cloakwork.kernel.local import BoundedNoise, Randomising
 from cloakwork.kernel.perturb import Perturbing, RawTimes, StartsAndGaps
-from cloakwork.log.eventlog import TIME_TYPE, TIMESTAMP, EventLog, with_attribute
+from cloakwork.log.eventlog import TIME_TYPE, TIMESTAMP, EventLog, places_among, with_attribute
 from cloakwork.mechanisms.steps import (
     Completion,
     Draws,

@@ -22,10 +22,10 @@ from cloakwork.base.arrays import Bools, Ints, rank_among_equals
 from cloakwork.base.facts import Facts
 from cloakwork.base.frozen import frozen
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
-from cloakwork.base.naming import places_among, values_of
+from cloakwork.base.naming import values_of
 from cloakwork.base.quantities import Frozen
 from cloakwork.guarantees.inserted import follows_season
-from cloakwork.log.eventlog import ACTIVITY, TIME_TYPE, TIMESTAMP, EventLog
+from cloakwork.log.eventlog import ACTIVITY, TIME_TYPE, TIMESTAMP, EventLog, places_among
 from cloakwork.log.variants import variants_of
 from cloakwork.mechanisms.base import (
     MeetsNoGoal,
