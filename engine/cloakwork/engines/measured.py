@@ -21,7 +21,7 @@ from cloakwork.engines.batched import BatchedLog
 from cloakwork.engines.batches import collected, in_order
 from cloakwork.kernel import Measured, MeasuredBatches, Owners
 from cloakwork.kernel.cases import Cases, Column, Columns
-from cloakwork.log.eventlog import EventLog, LogHandle, joined_batches
+from cloakwork.log.eventlog import EventLog, LogHandle, joined_batches, places_among, with_attribute
 from cloakwork.mechanisms.aggregates import (
     CASES,
     CASES_OF_UNIT,
@@ -201,8 +201,7 @@ def coded_cases(labels: pl.Series, offsets: Ints, known: Sequence[str] | None = 
         if known is None
         else pl.Series(known, dtype=pl.String)
     )
-    codes = labels.cast(pl.Enum(alphabet)).to_physical().to_numpy().astype(np.int64)
-    return Cases(tuple(alphabet), codes, offsets)
+    return Cases(tuple(alphabet), places_among(labels, alphabet), offsets)
 
 
 def _owners(listed: pl.DataFrame) -> Owners:
@@ -235,19 +234,13 @@ def enriched(log: EventLog, found: Enrichment) -> EventLog:
 
     Raises ValueError where a column has not one value for each event, or case.
     """
-    # Columns of events and of cases stand in two tables.
-    events = log.events
-    cases = log.cases
     for name, values in found.columns.items():
         series = _series(TIMESTAMP if name == TIMESTAMPS else name, values)
-        table = cases if name.startswith(CASE_PREFIX) else events
+        table = log.table_of(name)
         if len(series) != table.height:
             raise ValueError(f"{len(series):,} values of '{name}' for {table.height:,} rows")
-        if table is cases:
-            cases = cases.with_columns(series)
-        else:
-            events = events.with_columns(series)
-    return replace(log, events=events, cases=cases)
+        log = with_attribute(log, series.name, series)
+    return log
 
 
 @frozen

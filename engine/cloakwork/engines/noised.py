@@ -9,7 +9,6 @@ post-processing.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -24,7 +23,7 @@ from cloakwork.engines.measured import coded_cases, enriched
 from cloakwork.kernel.cases import Cases
 from cloakwork.kernel.local import BoundedNoise, Randomising
 from cloakwork.kernel.perturb import Perturbing, RawTimes, StartsAndGaps
-from cloakwork.log.eventlog import TIME_TYPE, TIMESTAMP, EventLog
+from cloakwork.log.eventlog import TIME_TYPE, TIMESTAMP, EventLog, places_among, with_attribute
 from cloakwork.mechanisms.steps import (
     Completion,
     Draws,
@@ -156,21 +155,16 @@ def sample_of(table: pl.DataFrame) -> NoisySample:
         tuple(alphabet),
         starts[_VALUE].to_numpy(),
         gaps[_VALUE].to_numpy(),
-        _codes(gaps[_ACTIVITY], alphabet),
+        places_among(gaps[_ACTIVITY], alphabet),
         pairs[_VALUE].to_numpy(),
-        _codes(pairs[_BEFORE], alphabet),
-        _codes(pairs[_ACTIVITY], alphabet),
+        places_among(pairs[_BEFORE], alphabet),
+        places_among(pairs[_ACTIVITY], alphabet),
     )
 
 
 def cases_of(log: EventLog) -> Cases:
     """The control flow of a batch; a missing activity is an empty label."""
     return coded_cases(log.activities.fill_null(""), log.offsets)
-
-
-def _codes(labels: pl.Series, alphabet: pl.Series) -> Ints:
-    """The place of each label in ``alphabet``: int64."""
-    return labels.cast(pl.Enum(alphabet)).to_physical().cast(pl.Int64).to_numpy()
 
 
 def noise_on_times(
@@ -214,17 +208,15 @@ class _NoisedLog:
         if steps.shape != (log.events.height,) or steps.dtype.kind != "i":
             reason = "what completes them returns no whole number for each event"
             raise MechanismError("times", reason)
-        times = pl.Series(
-            TIMESTAMP, self.perturbing.declared.grid.microseconds(steps.astype(np.int64))
-        )
-        return replace(log, events=log.events.with_columns(times.cast(TIME_TYPE)))
+        times = pl.Series(self.perturbing.declared.grid.microseconds(steps.astype(np.int64)))
+        return with_attribute(log, TIMESTAMP, times.cast(TIME_TYPE))
 
 
 def raw_times(log: EventLog) -> RawTimes:
     """The times of a batch, as the kernel reads them."""
     times = log.microseconds
     rows = np.flatnonzero(times.is_not_null().to_numpy())
-    microseconds = times.gather(pl.Series(rows)).to_numpy().astype(np.int64)
+    microseconds = times.drop_nulls().to_numpy().astype(np.int64)
     return RawTimes(microseconds, rows, log.offsets, log.index_of_case)
 
 

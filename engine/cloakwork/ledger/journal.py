@@ -650,12 +650,7 @@ class Checkpoint(Frozen):
             entries=len(entries),
             head=entries[-1].digest,
             noted=tuple(
-                NotedEntry(
-                    seq=entry.seq,
-                    kind=entry.kind,
-                    dataset=entry.dataset,
-                    digest=entry.digest,
-                )
+                NotedEntry.model_validate(entry, from_attributes=True)
                 for entry in entries
                 if entry.kind in _CALLED
             ),

@@ -676,6 +676,19 @@ def _filled_times(times: pl.Series, cases: Ints) -> Ints:
     return times.fill_null(np.iinfo(np.int64).min).to_numpy()
 
 
+def places_among(labels: pl.Series, alphabet: pl.Series | tuple[str, ...]) -> Ints:
+    """The place of each label (none missing) in ``alphabet``, which has it: int64."""
+    return labels.cast(pl.Enum(alphabet)).to_physical().to_numpy().astype(np.int64)
+
+
+def with_attribute(log: EventLog, name: str, values: pl.Series) -> EventLog:
+    """``log`` with these values under this name, in the table that such an attribute stands in."""
+    table = log.table_of(name).with_columns(values.alias(name))
+    if name.startswith(CASE_PREFIX):
+        return replace(log, cases=table)
+    return replace(log, events=table)
+
+
 def joined_batches(batches: Sequence[EventLog]) -> EventLog:
     """The batches end to end. What their source said is gone: the steps of a run do not ask."""
     heights = [batch.events.height for batch in batches]

@@ -27,6 +27,7 @@ from cloakwork.log.eventlog import (
     TIMESTAMP,
     EventLog,
     LogHandle,
+    with_attribute,
 )
 from cloakwork.log.formats.round_trip import with_one_spelling
 from cloakwork.log.formats.row_source import Keeps
@@ -286,15 +287,10 @@ def _with_source_texts(log: EventLog, names: Iterable[str]) -> EventLog:
     case says does not depend on the type that other cases give the column.
     """
     for name in names:
-        table = log.table_of(name)
-        text = log.text_of(name) if name in table.columns else None
+        text = log.text_of(name) if name in log.table_of(name).columns else None
         if text is None:
             continue
-        with_text = table.with_columns(text.alias(name))
-        if table is log.cases:
-            log = replace(log, cases=with_text)
-        else:
-            log = replace(log, events=with_text)
+        log = with_attribute(log, name, text)
     return log
 
 

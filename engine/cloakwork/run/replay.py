@@ -227,21 +227,21 @@ class _WatchedKernel(_Watched):
 
     def narrowed(self, *given: Any, **named: Any) -> "_WatchedKernel":
         """Whatever it is narrowed by has to follow from answers."""
-        real = super().__getattr__("narrowed")(*given, **named)
-        own = real if self.script.place is None else self.own.narrowed(*given, **named)
-        return _WatchedKernel(self.script, real, own)
+        return _WatchedKernel(self.script, *self._both("narrowed", *given, **named))
 
     def branch(self, *given: Any) -> "_WatchedKernel":
         """The same log, by other books."""
-        real = super().__getattr__("branch")(*given)
-        own = real if self.script.place is None else self.own.branch(*given)
-        return _WatchedKernel(self.script, real, own)
+        return _WatchedKernel(self.script, *self._both("branch", *given))
 
     def grow(self, delta: float = 0.0) -> "_WatchedGrowth":
         """Keys that grow level by level."""
-        real = super().__getattr__("grow")(delta)
-        growth = real if self.script.place is None else self.own.grow(delta)
-        return _WatchedGrowth(self, real, growth)
+        return _WatchedGrowth(self, *self._both("grow", delta))
+
+    def _both(self, name: str, *given: Any, **named: Any) -> tuple[Any, Any]:
+        """What a method gives that is no question: of the kernel that answers, and of the own."""
+        real = super().__getattr__(name)(*given, **named)
+        is_recorded = self.script.place is None
+        return real, real if is_recorded else getattr(self.own, name)(*given, **named)
 
     def sum(self, *given: Any, **named: Any) -> _Watched:
         """Of noisy sums, each reading is a question."""
@@ -253,11 +253,10 @@ class _WatchedKernel(_Watched):
         """Each step is a question; the sums of the first, second, fourth ... are compared, those of
         everybody.
         """
-        told: list[tuple[Floats, Floats, Floats]] = []
+        told: list[tuple[Floats, Floats]] = []
 
         def heard(before: Floats, mean: Floats) -> Any:
-            steps = mean * (descent.denominator / descent.grid)
-            told.append((mean, update(before, mean), steps))
+            told.append((mean, update(before, mean)))
             return told[-1][1]
 
         is_recorded = self.script.place is None
@@ -271,7 +270,7 @@ class _WatchedKernel(_Watched):
         for step in range(descent.times):
             find = partial(_sums_of_step, descent, gradient, parameters, cases, counts, step)
             is_compared = (step + 1) & step == 0
-            mean, after, _ = self.script.ask(
+            mean, after = self.script.ask(
                 ("step", step, *map(_said, (descent, np.asarray(parameters), *published[1:]))),
                 partial(told.__getitem__, step),
                 find if is_compared else None,
@@ -341,8 +340,7 @@ class _WatchedKernel(_Watched):
 
     def last_charge(self) -> PrivacyEvent:
         """What the books hold last."""
-        books = self.real._Kernel__books
-        found: PrivacyEvent = books.recorded[-1]
+        found: PrivacyEvent = self.real._Kernel__books.recorded[-1]
         return found
 
 
@@ -551,20 +549,15 @@ def _with_odd_values(log: EventLog, cases: Ints, draws: np.random.Generator) -> 
         events = events.with_columns(
             pl.when(pl.col(TIMESTAMP).is_not_null()).then(moved).alias(TIMESTAMP)
         )
-    kept = (CASE_ID, ACTIVITY, TIMESTAMP)
-    return replace(
-        log,
-        events=events.with_columns(
-            _odd(values_of(events, name), rows, draws).alias(name)
-            for name in events.columns
-            if name not in kept
-        ),
-        cases=log.cases.with_columns(
-            _odd(values_of(log.cases, name), cases, draws).alias(name)
-            for name in log.cases.columns
-            if name not in kept
-        ),
-    )
+
+    def changed(table: pl.DataFrame, rows: Ints) -> pl.DataFrame:
+        return table.with_columns(
+            _odd(values_of(table, name), rows, draws).alias(name)
+            for name in table.columns
+            if name not in (CASE_ID, ACTIVITY, TIMESTAMP)
+        )
+
+    return replace(log, events=changed(events, rows), cases=changed(log.cases, cases))
 
 
 def _odd(column: pl.Series, rows: Ints, draws: np.random.Generator) -> pl.Series:

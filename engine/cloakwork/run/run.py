@@ -27,7 +27,7 @@ from cloakwork.base.naming import without
 from cloakwork.base.notebook_html import listing, paragraph, shown, table
 from cloakwork.base.progress import Reporter, heard_by, silent, stop_if_interrupted
 from cloakwork.base.text import version_of
-from cloakwork.engines.base import Engine
+from cloakwork.engines.base import Engine, Opened
 from cloakwork.engines.measured import measured_of
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.guarantees import MetricPrivacy
@@ -296,17 +296,10 @@ class Run:
         # A plan is data: whoever edited it gets no more than it proves.
         plan = replan(self.plan, self.catalogue)
         self.reporter("plan proved again")
+        proved = replace(self, plan=plan)
         with self.watch.stage("prepare"):
-            prepare = partial(prepared_log, plan=plan)
-            unit = plan.facts.unit.attribute
-            opened = self.engine.open(
-                log,
-                prepare,
-                unit,
-                SourceFigures(),
-            )
+            opened = proved._opened(log)
             prepared = opened.log
-            require_enough_cases(prepared, plan, self.engine)
         # Before any step reads the log: what is reserved is never handed back.
         reservation = None
         if self.noise.private:
@@ -325,8 +318,15 @@ class Run:
             )
         # From here on an error leaves the cost spent.
         with recording_failure(reservation):
-            proved = replace(self, plan=plan)
             return proved._made(prepared, reservation, entry, opened.seen.row(0, named=True))
+
+    def _opened(self, log: object) -> Opened:
+        """The log as prepared for the plan; refused where it holds too few cases."""
+        unit = self.plan.facts.unit.attribute
+        prepare = partial(prepared_log, plan=self.plan)
+        opened = self.engine.open(log, prepare, unit, SourceFigures())
+        require_enough_cases(opened.log, self.plan, self.engine)
+        return opened
 
     def _made(
         self,
@@ -393,16 +393,7 @@ class Run:
         steps = previewable(self.plan)
         if not steps:
             return ()
-        prepare = partial(prepared_log, plan=self.plan)
-        unit = self.plan.facts.unit.attribute
-        opened = self.engine.open(
-            log,
-            prepare,
-            unit,
-            SourceFigures(),
-        ).log
-        require_enough_cases(opened, self.plan, self.engine)
-        _, records = replace(self, observers=()).steps(opened, steps)
+        _, records = replace(self, observers=()).steps(self._opened(log).log, steps)
         return tuple(record for record in records if record.figures)
 
     def trial(self, log: EventLog) -> tuple[LogHandle, LogHandle]:

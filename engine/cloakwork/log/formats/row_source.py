@@ -357,8 +357,7 @@ def _case_keys(table: pl.DataFrame, case_id: str | None) -> pl.Series:
     keys = values_of(table, case_id)
     if not keys.null_count():
         return keys
-    places = pl.DataFrame({"key": keys, PLACE: table[PLACE]})
-    return places.select(pl.coalesce("key", pl.col(PLACE).cast(pl.String))).to_series()
+    return keys.fill_null(table[PLACE].cast(pl.String))
 
 
 def joined_rows(tables: list[pl.DataFrame]) -> pl.DataFrame:
@@ -427,10 +426,7 @@ def _spelt(values: pl.Series, texts: pl.Series | None) -> pl.Series:
     if texts is not None and texts.null_count() == values.null_count():
         return texts
     given_back = values.cast(pl.String)
-    if texts is None:
-        return given_back
-    frame = pl.DataFrame({"text": texts, "back": given_back})
-    return frame.select(pl.coalesce("text", "back")).to_series()
+    return given_back if texts is None else texts.fill_null(given_back)
 
 
 def joined_findings(found: Sequence[Findings]) -> Findings:

@@ -307,7 +307,7 @@ class TableEvidence:
 
     def _missing(self, rows: pl.DataFrame, name: str) -> int:
         column = self._columns.get(name)
-        is_there = column is not None and column.number in rows.columns
+        is_there = column and column.number in rows.columns
         return values_of(rows, column.number).null_count() if column and is_there else 0
 
 

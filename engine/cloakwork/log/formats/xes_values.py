@@ -304,7 +304,7 @@ class Collector:
         self.irregular.without_activity += self._missing(event_table, ACTIVITY)
         self.irregular.without_time += self._missing(event_table, TIMESTAMP)
         attribute = self._evidence.attributes.get(CASE_ID)
-        is_there = attribute is not None and attribute.number in case_table.columns
+        is_there = attribute and attribute.number in case_table.columns
         case_id = attribute.number if attribute and is_there else None
         yield RawChunk(event_table, case_id, case_table)
 
@@ -470,7 +470,6 @@ def in_order(values: pl.Series, order: Ints) -> pl.Series:
     if values.n_chunks() == 1 or len(held) * SPARSE >= len(values):
         return values.gather(order)
     # The inverse of the order: which row each row goes to.
-    place = np.empty(len(values), np.int64)
-    place[order] = np.arange(len(values))
-    sequence = np.argsort(place[held])
-    return chain_of(values.drop_nulls().gather(sequence), place[held][sequence], len(values))
+    place = np.argsort(order)[held]
+    sequence = np.argsort(place)
+    return chain_of(values.drop_nulls().gather(sequence), place[sequence], len(values))

@@ -40,7 +40,7 @@ from cloakwork.base.naming import (
     values_of,
 )
 from cloakwork.base.quantities import Duration, Frozen
-from cloakwork.log.eventlog import EventLog, as_lists
+from cloakwork.log.eventlog import EventLog, as_lists, with_attribute
 from cloakwork.log.variants import Variants, variants_of
 from cloakwork.mechanisms.aggregates import INDEX, VARIANT, places_of
 from cloakwork.mechanisms.kanon.value_exchange import Groups
@@ -115,12 +115,11 @@ class ColumnOfCases:
 
     def of(self, batch: EventLog) -> pl.DataFrame:
         """The column in one batch of whole cases."""
-        labels = batch.activities
         columns = {
             INDEX: pl.Series(batch.index_of_case, dtype=pl.Int64),
-            VARIANT: as_lists(labels, batch.offsets),
+            VARIANT: as_lists(batch.activities, batch.offsets),
         }
-        table = batch.cases if self._is_of_cases else batch.events
+        table = batch.table_of(self.attribute)
         if self.attribute in table.columns:
             values = values_of(table, self.attribute)
             columns[VALUE] = values if self._is_of_cases else as_lists(values, batch.offsets)
@@ -172,10 +171,8 @@ class ColumnOfCases:
         if row is None:
             raise MechanismError(self.attribute, "the log holds a case that was not decided on")
         values = decided[VALUE].gather(row)
-        if self._is_of_cases:
-            return replace(log, cases=log.cases.with_columns(values.alias(self.attribute)))
-        of_events = _members(values).alias(self.attribute)
-        return replace(log, events=log.events.with_columns(of_events))
+        of_rows = values if self._is_of_cases else _members(values)
+        return with_attribute(log, self.attribute, of_rows)
 
 
 def _members(lists: pl.Series) -> pl.Series:
@@ -367,7 +364,7 @@ def with_values(
     """
     if params.is_of_cycle_times:
         return _times_from_steps(log, rows, released, params)
-    height = log.cases.height if params.is_of_cases else log.events.height
+    height = log.table_of(params.column).height
     # A null behind the last value is what all other rows gather.
     or_null = pl.concat([released, pl.Series([None], dtype=released.dtype)])
     index = np.full(height, len(released), np.int64)
@@ -382,7 +379,7 @@ def _with_missing_drawn(codes: Ints, activity: Ints, noise: Noise) -> Ints:
         return codes
     known = np.flatnonzero(codes >= 0)
     known = known[np.argsort(activity[known], kind="stable")]
-    first = np.searchsorted(activity[known], activity[missing], side="left")
+    first = np.searchsorted(activity[known], activity[missing])
     end = np.searchsorted(activity[known], activity[missing], side="right")
     nothing_known = first == end
     first[nothing_known] = 0

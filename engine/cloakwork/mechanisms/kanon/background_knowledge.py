@@ -325,9 +325,7 @@ def _symbols_of_matches(
     symbol_and_place = number[order] * (places + 1) + order
     candidate = level.candidates[level.candidate[matches]]
     size = candidate.shape[1]
-    found_symbol = []
-    found_first = []
-    found_end = []
+    found = []
     # From the last symbol to the first: each lies behind the earliest place of the symbol before
     # it, and before the latest place of the symbol after it.
     latest = np.full(len(matches), places)
@@ -340,14 +338,10 @@ def _symbols_of_matches(
         first = np.searchsorted(symbol_and_place, symbol * (places + 1) + earliest)
         end = np.searchsorted(symbol_and_place, symbol * (places + 1) + latest)
         latest = order[end - 1]
-        found_symbol.append(symbol)
-        found_first.append(first)
-        found_end.append(end)
+        found.append(np.stack([symbol, first, end]))
     return _MatchSymbols(
         np.tile(matches, size),
-        np.concatenate(found_symbol),
-        np.concatenate(found_first),
-        np.concatenate(found_end),
+        *np.concatenate(found, axis=1),
     )
 
 

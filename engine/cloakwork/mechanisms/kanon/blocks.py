@@ -451,7 +451,7 @@ class _BlockSearch:
                 climbed = climb_hill(costs, start, self.deadline)
                 if costs.total_cost(start) > costs.total_cost(climbed):
                     self.target[block] = block[climbed]
-                    self.cost[block] = costs.move_cost[np.arange(len(block)), climbed]
+                    self.cost[block] = costs.of_each(climbed)
             self.progress.report(f"improving an answer of {self.cost.sum():,} edits")
         return True
 

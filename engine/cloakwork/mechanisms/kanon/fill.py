@@ -25,7 +25,7 @@ from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.base.naming import values_of
 from cloakwork.base.quantities import Frozen
 from cloakwork.guarantees.inserted import follows_season
-from cloakwork.log.eventlog import ACTIVITY, TIME_TYPE, TIMESTAMP, EventLog
+from cloakwork.log.eventlog import ACTIVITY, TIME_TYPE, TIMESTAMP, EventLog, places_among
 from cloakwork.log.variants import variants_of
 from cloakwork.mechanisms.base import (
     MeetsNoGoal,
@@ -351,9 +351,9 @@ class _Precision:
     def of(cls, kept: pl.DataFrame, alphabet: tuple[str, ...]) -> "_Precision":
         """By the times of ``KeptAndInserted``, of which there are some."""
         unit = np.full(len(alphabet), _HOUR)
-        np.minimum.at(unit, _codes(kept["activity"], alphabet), kept["unit"].to_numpy())
+        np.minimum.at(unit, places_among(kept["activity"], alphabet), kept["unit"].to_numpy())
         listed = kept.drop_nulls("time")
-        activity = _codes(listed["activity"], alphabet)
+        activity = places_among(listed["activity"], alphabet)
         time = listed["time"].to_numpy()
         times = listed["kept"].to_numpy()
         time_of_day = time % _DAY
@@ -384,11 +384,6 @@ class _Precision:
             is_in_season = before % _DAY == behind % _DAY
             latest[rows] = np.where(is_in_season, on_a_day, before)
         return latest
-
-
-def _codes(labels: pl.Series, alphabet: tuple[str, ...]) -> Ints:
-    """The place of each label in ``alphabet``: int64."""
-    return labels.cast(pl.Enum(alphabet)).to_physical().to_numpy().astype(np.int64)
 
 
 def _kept_days(
@@ -466,7 +461,7 @@ def _times_with_inserted(
     time[rows] = _drawn_times(log, time, is_known, rows, copied[rows], precision, stream)
     times = pl.Series(TIMESTAMP, time).cast(TIME_TYPE).cast(log.events.schema[TIMESTAMP])
     is_known[rows] = True
-    return pl.select(pl.when(pl.Series(is_known)).then(times).alias(TIMESTAMP)).to_series()
+    return times.set(pl.Series(~is_known), None)
 
 
 def _drawn_times(
@@ -483,7 +478,7 @@ def _drawn_times(
     ``copied``: what each of them copies. Where no such time is as precise as those of its activity,
     one that is not: the check of k-anonymity then takes the event away.
     """
-    activity = _codes(log.activities.fill_null("").gather(rows), precision.alphabet)
+    activity = places_among(log.activities.fill_null("").gather(rows), precision.alphabet)
     earlier, later = _neighbours(log, is_known)
     # Events of one case between the same two kept ones have one number, ascending.
     case = log.case_of[rows]

@@ -4,7 +4,6 @@ combination has k cases.
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import Annotated, ClassVar, Final
@@ -20,7 +19,7 @@ from cloakwork.base.frozen import frozen
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.base.naming import CASE_PREFIX, named, nulls, values_of
 from cloakwork.base.quantities import Frozen, Number
-from cloakwork.log.eventlog import EventLog, as_lists
+from cloakwork.log.eventlog import EventLog, as_lists, with_attribute
 from cloakwork.log.variants import variants_of
 from cloakwork.mechanisms.aggregates import (
     CASES,
@@ -161,7 +160,7 @@ class CombinationCounts:
         labels = VariantCounts().of(batch)[VARIANT]
         columns = {VARIANT: labels.gather(variants_of(batch).of_case)}
         for item in self.attributes:
-            table = batch.cases if item.is_of_cases else batch.events
+            table = batch.table_of(item.attribute)
             if item.attribute in table.columns:
                 values = values_of(table, item.attribute)
                 if not item.is_of_cases:
@@ -364,7 +363,7 @@ def _with_generalised_values(
 ) -> EventLog:
     """The log with each case's values at the levels of its variant."""
     variants = variants_of(log)
-    variant_rows = pl.DataFrame({VARIANT: VariantCounts().of(log)[VARIANT]})
+    variant_rows = VariantCounts().of(log).select(VARIANT)
     decided = variant_rows.join(
         table,
         on=VARIANT,
@@ -373,8 +372,6 @@ def _with_generalised_values(
     )
     if any(column.null_count() for column in decided.drop(VARIANT)):
         raise MechanismError(Generalise.name, "the log holds a variant that was not decided on")
-    events = log.events
-    cases = log.cases
     for item in attributes:
         if item.table_column not in table.columns:
             continue
@@ -386,10 +383,8 @@ def _with_generalised_values(
             # All values of the whole log stay, so their type does; a batch must not decide it.
             continue
         level = values_of(decided, item.table_column).to_numpy()[variants.of_case]
-        if item.is_of_cases:
-            raised = item.at_levels(values_of(cases, item.attribute), level)
-            cases = cases.with_columns(raised.alias(item.attribute))
-        else:
-            raised = item.at_levels(values_of(events, item.attribute), level[log.case_of])
-            events = events.with_columns(raised.alias(item.attribute))
-    return replace(log, events=events, cases=cases)
+        if not item.is_of_cases:
+            level = level[log.case_of]
+        values = values_of(log.table_of(item.attribute), item.attribute)
+        log = with_attribute(log, item.attribute, item.at_levels(values, level))
+    return log

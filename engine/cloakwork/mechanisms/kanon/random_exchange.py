@@ -200,8 +200,7 @@ class _Ratios:
         lacks.
         """
         ascending = np.argsort(of_pool)
-        rank = np.empty(len(ascending), np.int64)
-        rank[ascending] = np.arange(len(ascending))
+        rank = np.argsort(ascending)
         # The ranks of what a cell holds, ascending; the first that is not 0, 1, 2, ... is lacking.
         ranks = rank[self.value][np.lexsort((rank[self.value], self.cell))]
         place = rank_among_equals(self.cell)

@@ -3,7 +3,6 @@ value for sure.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Annotated, ClassVar, Final, Literal
@@ -21,7 +20,14 @@ from cloakwork.base.naming import CASE_PREFIX, named, values_of
 from cloakwork.base.progress import Pace
 from cloakwork.base.quantities import Duration, Frozen, Number
 from cloakwork.guarantees import Background, ConfidenceBound, Guarantee
-from cloakwork.log.eventlog import ACTIVITY, TIME_TYPE, TIMESTAMP, EventLog, as_lists
+from cloakwork.log.eventlog import (
+    ACTIVITY,
+    TIME_TYPE,
+    TIMESTAMP,
+    EventLog,
+    as_lists,
+    with_attribute,
+)
 from cloakwork.mechanisms.aggregates import CASES, UNIT, VARIANT, case_texts
 from cloakwork.mechanisms.base import (
     Gives,
@@ -436,8 +442,7 @@ def _known_sequences(
     order = np.arange(len(pair))
     if background == "multiset":
         order = np.argsort(pair, kind="stable")
-    place = np.empty(len(pair), np.int64)
-    place[order] = np.arange(len(pair))
+    place = np.argsort(order)
     one_event_each = np.ones(len(pair), np.int64)
     return KnownSequences(symbol[order], sequence[order], one_event_each), place
 
@@ -497,7 +502,7 @@ def _suppress_events(log: EventLog, table: pl.DataFrame, params: TlkcParams) -> 
         steps = sequences[STEPS].filter(sequences[STEPS].list.len() > 0).explode()
         since_epoch = steps * _microseconds(params.precision)
         times = since_epoch + _microseconds(params.epoch - UNIX_EPOCH)
-        log = replace(log, events=log.events.with_columns(times.cast(TIME_TYPE).alias(TIMESTAMP)))
+        log = with_attribute(log, TIMESTAMP, times.cast(TIME_TYPE))
     remaining = log.keep_events(decided.explode().drop_nulls().to_numpy())
     return remaining.keep_cases(np.flatnonzero(np.diff(remaining.offsets) > 0))
 

@@ -276,15 +276,11 @@ def _with_most_values_in_place(before: Ints, after: Ints, cells: Ints) -> Ints:
         assume_unique=True,
         return_indices=True,
     )
-    is_vacant = np.ones(rows, np.bool_)
-    is_vacant[stays] = False
-    is_left = np.ones(rows, np.bool_)
-    is_left[taken] = False
     # The other values go to the other rows of their cell, in ascending order of both. Each cell has
     # as many of the ones as of the others, so that sorting by cell brings them together.
-    vacant = np.flatnonzero(is_vacant)
+    vacant = np.delete(np.arange(rows), stays)
     vacant = vacant[np.lexsort((before[vacant], cells[vacant]))]
-    left = np.flatnonzero(is_left)
+    left = np.delete(np.arange(rows), taken)
     left = left[np.lexsort((after[left], cells[left]))]
     arranged = before.copy()
     arranged[vacant] = after[left]
@@ -319,11 +315,9 @@ def _spread_distinct(codes: Ints, cells: Ints) -> Ints:
     given = given[has_row]
     is_open = np.ones(len(codes), np.bool_)
     is_open[rows] = False
-    is_left = np.ones(len(codes), np.bool_)
-    is_left[given] = False
     spread = np.empty_like(codes)
     spread[rows] = ascending[given]
-    spread[is_open] = ascending[is_left]
+    spread[is_open] = np.delete(ascending, given)
     return redistribute(spread, cells, is_open)
 
 

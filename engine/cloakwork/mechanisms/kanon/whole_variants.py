@@ -118,9 +118,13 @@ class MoveCosts:
         extensions = self.sum_over_extensions(classes.astype(np.int64)) - classes
         return np.where(extensions > 0, 0, self.required_mass)
 
+    def of_each(self, target: Ints) -> Ints:
+        """The edits of the cases of each i when it becomes ``target[i]``: int64."""
+        return self.move_cost[np.arange(len(target)), target]
+
     def total_cost(self, target: Ints) -> int:
         """The edits of all cases when i becomes ``target[i]``."""
-        return int(self.move_cost[np.arange(len(target)), target].sum())
+        return int(self.of_each(target).sum())
 
     def open_classes(self, target: Ints) -> Bools:
         """Which variants hold cases: bool, shape (variants,)."""
@@ -226,8 +230,7 @@ def _with_class_filled(
     target = target.copy()
     surplus = surplus.copy()
     mass = costs.mass
-    cost_now = costs.move_cost[np.arange(len(target)), target]
-    extra_cost = costs.move_cost[:, deficient] - cost_now
+    extra_cost = costs.move_cost[:, deficient] - costs.of_each(target)
     while surplus[deficient] < 0:
         missing = -int(surplus[deficient])
         # Only what its class can spare; of mass 0 nothing would help.
@@ -252,14 +255,13 @@ def _moved_to_nearest_where_possible(
     """``target``, with variants moved to their nearest class wherever the class that they leave can
     spare them; those that save most come first.
     """
-    rows = np.arange(len(target))
     nearest = with_moved_to_nearest(
         costs,
         classes,
         nearest,
         ~classes[nearest],
     )
-    saving = costs.move_cost[rows, target] - costs.move_cost[rows, nearest]
+    saving = costs.of_each(target) - costs.of_each(nearest)
     if saving.max() <= 0:
         return target
     target = target.copy()
@@ -426,12 +428,12 @@ def _neighbouring_answers(
                 nearest,
             )
         return
-    rows = np.arange(len(target))
-    saving = costs.move_cost[rows, target] - costs.move_cost[:, variant]
+    saving = costs.of_each(target) - costs.move_cost[:, variant]
     gains = saving > 0
     if not gains.any():
         return
     # What is nearest, were the variant a class beside the others.
+    rows = np.arange(len(target))
     is_nearer = costs.distance[variant] < costs.distance[rows, nearest]
     nearest = np.where(is_nearer, variant, nearest)
     classes[variant] = True
