@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from cloakwork.base.costs import Cost, Currency
 from cloakwork.base.frozen import frozen
-from cloakwork.console.visits import OutsideFolder, Visit, address, go
+from cloakwork.console.visits import STATEMENT, OutsideFolder, Visit, address, go
 from cloakwork.ledger.account import Balance
 from cloakwork.ledger.datasets import datasets as all_known
 from cloakwork.ledger.datasets import declare_dataset
@@ -23,6 +23,7 @@ from cloakwork.report.ledger_text import (
     declared_fields,
     kept_apart,
     listed_balances,
+    other_windows,
     priced,
     releases_text,
     share_spent,
@@ -155,20 +156,15 @@ def altered(ledger: Ledger) -> str:
 
 def gauges_of(summary: Summary) -> list[BudgetGauge]:
     """A gauge for each budget that is in use."""
-    # Beside balances of windows, one without a window stands for those that are not listed.
-    by_window = any(balance.window for balance in summary.balances)
     return [
-        gauge_of(balance, in_other_windows=by_window and balance.window is None)
-        for balance in listed_balances(summary)
+        gauge_of(balance, other_windows(summary, balance)) for balance in listed_balances(summary)
     ]
 
 
-def gauge_of(balance: Balance, *, in_other_windows: bool = False) -> BudgetGauge:
-    """The gauge of one budget."""
-    name = budget_name(balance)
+def gauge_of(balance: Balance, before: str = "") -> BudgetGauge:
+    """The gauge of one budget; ``before``: what stands before its name."""
+    name = before + budget_name(balance)
     share = share_spent(balance)
-    if in_other_windows and balance.book.by_window:
-        name = f"any other window, {name}"
     return BudgetGauge(
         name=name[0].upper() + name[1:],
         spent=priced(balance, balance.spent),
@@ -183,11 +179,11 @@ def row_of(record: Record, visit: Visit) -> dict[str, object]:
     """One entry of the ledger, as a row of a table; ``folder``: as the console calls it, None where
     it lies elsewhere.
     """
-    place = record.place
     folder = None
-    # A folder is linked only while the release still lies there.
-    if place is not None and (visit.workplace.root / place.folder / "statement.json").is_file():
-        folder = visit.workplace.relative(visit.workplace.root / place.folder)
+    if record.place is not None:
+        place = visit.workplace.root / record.place.folder
+        # A folder is linked only while the release still lies there.
+        folder = visit.workplace.relative(place) if (place / STATEMENT).is_file() else None
     return {
         "id": record.id,
         "made": f"{date_text(record.created_at)} UTC",

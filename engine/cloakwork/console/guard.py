@@ -29,28 +29,24 @@ class BrowserSessions:
 
     A link works once. Where one is used again, ``show_link`` is handed a new one, for the terminal
     alone: whoever reads the terminal may come in. ``folder``: below which all pages lie.
+    ``token``: what the link holds that works now.
     """
 
     show_link: Callable[[str], None]
     folder: str = field(default_factory=lambda: f"/{secrets.token_urlsafe()}")
-    _token: str = field(default_factory=secrets.token_urlsafe)
+    token: str = field(default_factory=secrets.token_urlsafe)
     _used: set[str] = field(default_factory=set)
     _forms: dict[str, str] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
-
-    @property
-    def token(self) -> str:
-        """What the link holds that works now."""
-        return self._token
 
     def cookie_for(self, token: str) -> str | None:
         """The cookie's value for ``token``; None where it was used already, or never was one."""
         with self._lock:
             # Compared in constant time, so that timing tells nothing of the token.
-            if hmac.compare_digest(token.encode(), self._token.encode()):
+            if hmac.compare_digest(token.encode(), self.token.encode()):
                 self._used.add(token)
                 # Replaced at once, so that each link opens one session.
-                self._token = secrets.token_urlsafe()
+                self.token = secrets.token_urlsafe()
                 cookie = secrets.token_urlsafe()
                 self._forms[cookie] = secrets.token_urlsafe()
                 return cookie
@@ -58,7 +54,7 @@ class BrowserSessions:
             was_used = token in self._used
             self._used.discard(token)
         if was_used:
-            self.show_link(self._token)
+            self.show_link(self.token)
         return None
 
     def form_token(self, cookie: str | None) -> str | None:
@@ -124,8 +120,7 @@ class RequestGuard:
             # The pages know nothing of the folder: it is added to the links that they send.
             scope["path"] = scope["path"].removeprefix(self._below)
             scope["raw_path"] = scope.get("raw_path", b"").removeprefix(self._below.encode())
-        refusal = self._refusal(scope, is_below=is_below)
-        answer = self._application if refusal is None else refusal
+        answer = self._refusal(scope, is_below=is_below) or self._application
         await answer(scope, receive, send_with_headers)
 
     def _refusal(self, scope: Scope, *, is_below: bool) -> Response | None:
@@ -145,9 +140,8 @@ class RequestGuard:
         if method == "POST" and not is_own_page:
             return _refused("this form was not sent by a page of the console", 403)
         # The link begins a session, and static files hold nothing of the user's: neither needs one.
-        if path == OPEN and not is_below:
-            return None
-        if path.startswith(STATIC) and is_below:
+        is_open_to_all = path.startswith(STATIC) if is_below else path == OPEN
+        if is_open_to_all:
             return None
         try:
             cookie = SimpleCookie(headers.get("cookie", "")).get(self._cookie)

@@ -136,7 +136,7 @@ def _edited(visit: Visit, name: str) -> tuple[str, str]:
     changed: dict[Steps, str | Mapping[str, str]] = {}
     for sent in visit.fields:
         place = sent.removeprefix("at ")
-        field = known.get(sent.removeprefix("at "))
+        field = known.get(place)
         value = visit.sent(sent)
         if place == sent or value == visit.sent(f"was {place}"):
             continue
@@ -208,10 +208,10 @@ def from_template(visit: Visit) -> Response:
     # The name comes from a form and picks a file: only those of the list count.
     if template not in dict(sectors()):
         raise OutsideFolder("there is no such template; choose one of the list")
-    out = visit.workplace.new(visit.sent("out"), ending=".yaml")
-    header = {name: visit.sent(name) or None for name in ("dataset", "owner", "purpose")}
+    out, name = visit.new_file(".yaml")
+    header = {key: visit.sent(key) or None for key in ("dataset", "owner", "purpose")}
     write_text(out, template_policy(template, out, header))
-    return go(address("/policy", file=visit.workplace.relative(out) or out.name))
+    return go(address("/policy", file=name))
 
 
 def check(visit: Visit) -> Response:

@@ -128,8 +128,15 @@ def verify(visit: Visit) -> Response:
         if isinstance(found, Verification):
             sections = tuple(verification_sections(found, show_all=True))
             verdict = refusal_line(found) if failure else verdict_line(found)
-        content = {"folder_name": name, "verdict": verdict, "failure": failure}
-        return JobResult("verified.html", content | {"sections": sections})
+        return JobResult(
+            "verified.html",
+            {
+                "folder_name": name,
+                "verdict": verdict,
+                "failure": failure,
+                "sections": sections,
+            },
+        )
 
     return visit.begin(f"Verify {name}", work)
 
@@ -138,14 +145,20 @@ def pack(visit: Visit) -> Response:
     """Put the public parts of a release into one file, once they are verified."""
     name = visit.sent("folder")
     folder = release_folder(visit, name)
-    out = visit.workplace.new(visit.sent("out"), ending=".zip")
-    packed = visit.workplace.relative(out) or out.name
+    out, packed = visit.new_file(".zip")
 
     def work(progress: JobProgress) -> JobResult:
         progress("verifying what is packed")
         found = pack_release(folder, out)
-        content = {"folder_name": name, "packed": packed, "release": found.statement.release}
-        return JobResult("packed.html", content | {"left_out": found.internal})
+        return JobResult(
+            "packed.html",
+            {
+                "folder_name": name,
+                "packed": packed,
+                "release": found.statement.release,
+                "left_out": found.internal,
+            },
+        )
 
     return visit.begin(f"Pack {name}", work)
 
@@ -190,8 +203,7 @@ def attack(visit: Visit) -> Response:
     def work(progress: JobProgress) -> JobResult:
         found = risk(log, released, targets=int(targets), reporter=progress)
         # The release folder that a report with these figures can be made of, if there is one.
-        is_whole = released is not None and (released / "internal").is_dir()
-        said = stated(released) if released and is_whole and found.release else None
+        said = stated(released) if released and (released / "internal").is_dir() else None
         reports_on = release_name if said is not None and said.release == found.release else ""
         content = {
             "log": log_name,

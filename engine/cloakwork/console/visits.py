@@ -133,7 +133,8 @@ class Workplace:
         """``path`` as the console calls it; None where it lies elsewhere."""
         try:
             return path.resolve().relative_to(self.root).as_posix()
-        except (ValueError, OSError):
+        # Links in a circle lead nowhere.
+        except (ValueError, OSError, RuntimeError):
             return None
 
     def in_own_names(self, text: str) -> str:
@@ -147,26 +148,18 @@ class Workplace:
         for path in paths[:MOST_ENTRIES]:
             found.setdefault(_kind_of(path), []).append(path.relative_to(self.root).as_posix())
         kinds = ("policies", "logs", "plans", "releases", "packed")
-        policies, logs, plans, releases, packed = (
-            tuple(sorted(found.get(kind, ()))) for kind in kinds
-        )
-        all_seen = len(paths) <= MOST_ENTRIES
-        return FoundFiles(policies, logs, plans, releases, packed, all_seen)
+        lists = {kind: tuple(sorted(found.get(kind, ()))) for kind in kinds}
+        return FoundFiles(**lists, all_seen=len(paths) <= MOST_ENTRIES)
 
     def _inside(self, relative: str) -> Path:
         # By its names first, then by what links on the way lead to.
         names = relative.split("/")
         # A NUL ends a path for the system, and a backslash divides one on Windows.
-        unusable = not relative or "\0" in relative or "\\" in relative
-        if unusable or any(name in ("", "..") or name.startswith(".") for name in names):
+        unusable = "\0" in relative or "\\" in relative
+        if unusable or any(not name or name.startswith(".") for name in names):
             raise OutsideFolder(f"{relative!r}: is no path inside {self.label}")
         path = self.root.joinpath(*names)
-        try:
-            leads_out = not path.resolve().is_relative_to(self.root)
-        # Links in a circle lead nowhere inside.
-        except (OSError, RuntimeError):
-            leads_out = True
-        if leads_out:
+        if self.relative(path) is None:
             raise OutsideFolder(f"{relative!r}: leads out of {self.label}")
         return path
 
@@ -424,6 +417,11 @@ class Visit:
         """A field of the form, without blanks around it; empty without one."""
         values = self.fields.get(name, ())
         return values[0].strip() if values else ""
+
+    def new_file(self, ending: str = "") -> tuple[Path, str]:
+        """The path that the form names for what is to be written, and how the pages call it."""
+        path = self.workplace.new(self.sent("out"), ending=ending)
+        return path, self.workplace.relative(path) or path.name
 
     def page(self, template: str, status: int = 200, **content: object) -> Response:
         """A page of the console."""

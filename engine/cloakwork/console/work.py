@@ -117,7 +117,7 @@ def suggest_form(visit: Visit) -> Response:
 def suggest(visit: Visit) -> Response:
     """Read a log, and write a policy that fits it."""
     log = visit.workplace.existing_file(visit.sent("log"))
-    out = visit.workplace.new(visit.sent("out"), ending=".yaml")
+    out, name = visit.new_file(".yaml")
     audience = visit.sent("audience")
     goal = visit.sent("goal") or None
     if audience not in AUDIENCES or goal not in (*GOALS, None):
@@ -141,7 +141,6 @@ def suggest(visit: Visit) -> Response:
             answers[each] = value
     answers["contract"] = visit.sent("contract") != "no"
     request = asked_request(request, answers, base=log.parent, label="public")
-    name = visit.workplace.relative(out) or out.name
     tries = bool(visit.sent("try"))
 
     def work(progress: JobProgress) -> JobResult:
@@ -286,9 +285,8 @@ def save_plan(visit: Visit) -> Response:
     ``cloakwork apply PLAN LOG``.
     """
     made = _planned(visit)
-    out = visit.workplace.new(visit.sent("out"), ending=PLAN_ENDING)
+    out, name = visit.new_file(PLAN_ENDING)
     write_text(out, policy_source(visit, visit.sent("policy")).saved_as(made, out))
-    name = visit.workplace.relative(out) or out.name
     return go(address("/plan", policy=name, log=visit.sent("log"), saved="1"))
 
 
@@ -297,8 +295,7 @@ def apply(visit: Visit) -> Response:
     policy_name = visit.sent("policy")
     log_name = visit.sent("log")
     log = visit.workplace.existing_file(log_name)
-    out = visit.workplace.new(visit.sent("out"))
-    name = visit.workplace.relative(out) or out.name
+    out, name = visit.new_file()
     is_required = bool(visit.sent("require_approval"))
 
     def work(progress: JobProgress) -> JobResult:

@@ -49,8 +49,7 @@ def share_of(chances: Sequence[float], *, census: bool) -> Share:
 
     ``census``: nothing was drawn at random, so there is nothing to bound.
     """
-    mean = float(np.mean(chances))
-    mean = min(1.0, max(0.0, mean))
+    mean = min(1.0, max(0.0, float(np.mean(chances))))
     middle, half = (mean, 0.0) if census else wilson(mean, len(chances))
     return _bounded(mean, middle, half)
 
@@ -122,8 +121,7 @@ class JudgedScores:
         releases = len(self.scores)
         # Between clusters, with n / (n - 1) as for the variance of any sample (Obuchowski 1997).
         variance = releases / max(1, releases - 1) * float(np.square(summed).sum())
-        apart = NORMAL_95 * math.sqrt(variance)
-        return _bounded(found, found, apart)
+        return _bounded(found, found, NORMAL_95 * math.sqrt(variance))
 
     def threshold(self, at_most: float) -> float:
         """The least score above which at most the share ``at_most`` of the others lies."""
@@ -357,8 +355,7 @@ def _of_flow(measurements: pl.DataFrame, released: Histogram) -> Iterator[Figure
         parts = (known, others) if others.keys else (layers,)
         value = sum(float(part.value.sum()) for part in parts)
         variance = sum(float(part.sigma @ part.sigma) for part in parts)
-        low, high = _Measured(value, variance).within()
-        yield FigureBounds(figure="cases", released=sum(released.values()), low=low, high=high)
+        yield _told("cases", sum(released.values()), _Measured(value, variance).within())
     if not steps.keys:
         return
     variants = dict.fromkeys([*(tuple(map(str, key)) for key in known.keys), *released])
@@ -383,9 +380,7 @@ def _of_flow(measurements: pl.DataFrame, released: Histogram) -> Iterator[Figure
         rest = table.total(steps, part, drawn)
         certain = known.total(once[: len(known.keys)])
         both = _Measured(rest.value + certain.value, rest.variance + certain.variance)
-        low, high = both.within()
-        seen = float(once @ cases)
-        yield FigureBounds(figure=kind, key=named, released=seen, low=low, high=high)
+        yield _told(kind, float(once @ cases), both.within(), named)
 
 
 def _flow_figures(steps: _NoisyTable, often: Floats) -> Iterator[tuple[Figure, Key, Floats]]:
@@ -413,9 +408,8 @@ def _of_times(measurements: pl.DataFrame, sample: EventLog) -> Iterator[FigureBo
     yield from _of_spans("duration", DURATIONS_TABLE, measurements, several, durations, 3**-0.5)
     waves = _NoisyTable.of(measurements, WAVES_TABLE)
     if waves.keys and len(durations):
-        low, high = _median_by_waves(waves, len(durations))
-        seen = float(np.median(durations))
-        yield FigureBounds(figure="duration", released=seen, low=low, high=high)
+        within = _median_by_waves(waves, len(durations))
+        yield _told("duration", float(np.median(durations)), within)
     yield from _of_spans("wait", WAITS_TABLE, measurements, case, waits, 1.0)
 
 
@@ -436,8 +430,7 @@ def _of_spans(
     count = times.astype(np.float64)
     weight = norm * count / np.sqrt(_summed(row, count**2, int(row.max()) + 1))[row]
     entries = _Entries(int(row.max()) + 1, row, np.argsort(kind)[place], count, weight)
-    low, high = _median(table, entries, kind, bounds)
-    yield FigureBounds(figure=figure, released=float(np.median(seconds)), low=low, high=high)
+    yield _told(figure, float(np.median(seconds)), _median(table, entries, kind, bounds))
 
 
 def _of_values(measurements: pl.DataFrame, sample: EventLog) -> Iterator[FigureBounds]:
@@ -484,19 +477,22 @@ def _of_attribute(name: str, table: _NoisyTable, sample: EventLog) -> Iterator[F
     at = place[known]
     entries = _Entries(sample.case_count, row, at, np.ones(len(known)), weight[known])
     if is_binned:
-        low, high = _median(table, entries, kind, bounds)
         median = float(np.median(values.to_numpy()[known]))
-        yield FigureBounds(figure="number", key=(name,), released=median, low=low, high=high)
+        yield _told("number", median, _median(table, entries, kind, bounds), (name,))
         return
     often = np.bincount(kind[at], minlength=len(kinds))
     names = list(kinds)
     for of in np.argsort(-often, kind="stable")[:MOST_VALUES].tolist():
         if often[of]:
-            low, high = _share(table, entries, kind == of)
             seen = float(often[of]) / len(known)
-            yield FigureBounds(
-                figure="value", key=(name, names[of]), released=seen, low=low, high=high
-            )
+            yield _told("value", seen, _share(table, entries, kind == of), (name, names[of]))
+
+
+def _told(
+    figure: Figure, released: float, within: tuple[float, float], key: Key = ()
+) -> FigureBounds:
+    low, high = within
+    return FigureBounds(figure=figure, key=key, released=released, low=low, high=high)
 
 
 def _summed(place: Ints, weight: Floats, size: int) -> Floats:

@@ -347,11 +347,10 @@ def _knowable(table: pl.DataFrame) -> tuple[str, ...]:
         values = values_of(table, name)
         there = len(values) - values.null_count()
         number = values.n_unique()
-        is_text = values.dtype == pl.String
-        if name in _STANDARD or number < 2 or (is_text and number > _IDENTIFYING * there):
-            continue
-        distinct[name] = number
-    return tuple(sorted(distinct, key=lambda name: distinct[name])[:MOST_KNOWN])
+        is_identifier = values.dtype == pl.String and number > _IDENTIFYING * there
+        if name not in _STANDARD and number >= 2 and not is_identifier:
+            distinct[name] = number
+    return tuple(sorted(distinct, key=distinct.__getitem__)[:MOST_KNOWN])
 
 
 def code_attributes(

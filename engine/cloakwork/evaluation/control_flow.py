@@ -77,7 +77,7 @@ def relative_log_similarity(source: Histogram, release: Histogram) -> float:
     if not source or not release:
         return float(not source and not release)
     lengths = [np.array([len(variant) for variant in side]) for side in (source, release)]
-    longer = np.maximum.outer(lengths[0], lengths[1])
+    longer = np.maximum.outer(*lengths)
     costs = _edit_distances(source, release) / np.maximum(longer, 1)
     before = _cases_of(source)
     after = _cases_of(release)
@@ -247,9 +247,8 @@ def _median_hours(log: EventLog, steps: Sequence[Step]) -> dict[Step, float]:
     """Of ``steps``, the median of the hours from one event to the next."""
     if TIMESTAMP not in log.events.columns:
         return {}
-    inside = hours_of_steps(log)
     shown = pl.DataFrame(steps, schema={"first": pl.String, "second": pl.String}, orient="row")
-    found = inside.join(shown, on=["first", "second"], how="semi")
+    found = hours_of_steps(log).join(shown, on=["first", "second"], how="semi")
     return _of_steps(found, pl.col("hours").median())
 
 

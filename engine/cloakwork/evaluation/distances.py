@@ -83,7 +83,7 @@ def wasserstein(
     sums = np.cumsum(weights)
     begins = begins_of(group)
     before_group = np.where(begins > 0, sums[begins - 1], 0.0)
-    sizes = np.diff(np.append(begins, len(group)))
+    sizes = np.diff(begins, append=len(group))
     difference = np.abs(sums - np.repeat(before_group, sizes))[:-1]
     # Behind the last value of a group comes another group, so no area lies there.
     same = group[1:] == group[:-1]

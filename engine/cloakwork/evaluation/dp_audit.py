@@ -82,10 +82,7 @@ class OneOf:
         # ``isin`` compares no objects such as tuples, so these are looked up one by one.
         if outcomes.dtype != object:
             return np.isin(outcomes, np.array(sorted(self.members)))
-        found = np.empty(len(outcomes), bool)
-        for row, outcome in enumerate(outcomes):
-            found[row] = outcome in self.members
-        return found
+        return np.array([outcome in self.members for outcome in outcomes], np.bool_)
 
 
 OutcomeSet = HalfLine | OneOf
@@ -173,7 +170,7 @@ def empirical_epsilon(
     )
 
 
-def _both_shares(hits: tuple[int, int], counted: int, error: float) -> tuple[float, float]:
+def _both_shares(hits: Sequence[int], counted: int, error: float) -> tuple[float, float]:
     """At least the first share, and at most the second: Clopper-Pearson bounds, each wrong with
     probability at most ``error / 2``.
     """
@@ -336,7 +333,7 @@ def audit_canaries(
     def bound(scores: Floats, threshold: float, error: float) -> tuple[float, list[float]]:
         hits = (scores >= threshold).sum(axis=1)
         counted = scores.shape[1]
-        low, high = _both_shares((int(hits[0]), int(hits[1])), counted, error)
+        low, high = _both_shares(hits.tolist(), counted, error)
         least = epsilon_of_shares(low, high, delta)
         if is_gaussian:
             mu = float(norm.ppf(max(0.0, low - delta)) - norm.ppf(high)) / found.copies

@@ -260,9 +260,7 @@ def most_unusual(attacked: AttackedLogs) -> Iterator[Attack]:
     kinds = [kind for kind in KINDS if kind.name in KNOWN]
     sizes = _own_sizes(source, apart.targets, kinds, own, attacked.seed)
     kinds = [kind for kind in kinds if kind.name in sizes]
-    after: dict[str, Share] = {}
-    if attacked.released is not None:
-        after = _found_after(apart, kinds)
+    after = {} if attacked.released is None else _found_after(apart, kinds)
     for kind in kinds:
         yield Attack(
             name=f"unusual/{kind.name}",
@@ -350,8 +348,7 @@ def _found_after(attacked: AttackedLogs, kinds: Sequence[Knowledge]) -> dict[str
         if attacked.is_made_up:
             found[kind.name] = beyond
         elif kind.needs == "times":
-            low = min(share.low, beyond.low)
-            found[kind.name] = share.model_copy(update={"low": low})
+            found[kind.name] = share.model_copy(update={"low": min(share.low, beyond.low)})
     return found
 
 

@@ -501,8 +501,7 @@ class Links:
         changed, became = self.in_sequences_of_release(source, noise)
         times = None if self.rehearse is None else self.rehearse(changed)
         if times is None:
-            cases = range(changed.cases)
-            moved = [scales.moved(changed.times_of(case), noise) for case in cases]
+            moved = [scales.moved(changed.times_of(case), noise) for case in range(changed.cases)]
             times = np.concatenate(moved).astype(np.int64)
         # The rehearsal is attacked as the release is, but here it is known whose each case is.
         trial = Links(source, replace(changed, times=times), self.seed, scales)
@@ -634,9 +633,8 @@ def scales_of(plan: Plan) -> Scales | None:
     noise = found[1].noise
     # The plan counts its scales in steps of the grid.
     grid = noise.grid.step.total_seconds() / _MICROSECOND
-    if noise.noised == "times":
-        return Scales(noise.start_scale * grid)
-    return Scales(noise.start_scale * grid, max(noise.gap_scale, 1.0) * grid)
+    gap = None if noise.noised == "times" else max(noise.gap_scale, 1.0) * grid
+    return Scales(noise.start_scale * grid, gap)
 
 
 def draws_times(plan: Plan) -> bool:

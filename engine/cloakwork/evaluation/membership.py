@@ -174,10 +174,13 @@ def units_of(log: EventLog, attribute: str | None) -> Ints:
         return np.arange(log.cases.height)
     names = values_of(log.cases, attribute).cast(pl.String).to_list()
     numbers: dict[object, int] = {}
-    found = np.empty(len(names), np.int64)
-    for row, name in enumerate(names):
-        found[row] = numbers.setdefault(row if name is None else name, len(numbers))
-    return found
+    return np.array(
+        [
+            numbers.setdefault(row if name is None else name, len(numbers))
+            for row, name in enumerate(names)
+        ],
+        np.int64,
+    )
 
 
 def shadow_runs(
@@ -378,8 +381,7 @@ def likelihood_ratios(
         weights = np.linalg.solve(covariance, effect.T).T
         scores[:, alike] = ((judged[:, alike] - (means[0] + means[1]) / 2) * weights).sum(axis=2)
     # What differs by rounding alone is the same.
-    rounded: Floats = np.round(scores, _DECIMALS)
-    return rounded
+    return np.asarray(np.round(scores, _DECIMALS))
 
 
 def _mean(values: Floats, chosen: Bools, *, by_target: bool) -> Floats:

@@ -361,9 +361,8 @@ def bounded_pairs() -> tuple[Pair, ...]:
 
     def observe(released: EventLog) -> Floats:
         times = _seconds_of(released)
-        begins_latest = (times[:, 0] >= latest).astype(np.int64)
         widest_gaps = (np.diff(times) >= widest).sum(axis=1)
-        at_the_edge = begins_latest + widest_gaps
+        at_the_edge = (times[:, 0] >= latest) + widest_gaps
         return np.asarray(at_the_edge[:, None], np.float64)
 
     most = _log_with_times([_WINDOW + place * _GAP for place in range(3)])

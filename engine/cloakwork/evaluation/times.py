@@ -165,8 +165,8 @@ def duration_curve(source: Floats, release: Floats) -> ShareCurve:
         ((np.log10(seconds) * _CLASSES_OF_POWER + 1) / (classes + 1), words)
         for seconds, words in (*_MARKS, (_YEAR, "1 y"))
     ]
-    title = "How long cases take"
-    return _curve(title, [side.astype(np.int64) for side in sides], classes + 1, marks)
+    counted = [side.astype(np.int64) for side in sides]
+    return _curve("How long cases take", counted, classes + 1, marks)
 
 
 def profile_curve(

@@ -102,8 +102,7 @@ def sampled_cases(log: LogHandle, most_events: int = MOST_EVENTS) -> CaseSample:
     cases = log.case_count
     if isinstance(log, EventLog):
         return CaseSample(log, cases)
-    events = log.event_count
-    share = min(most_events / max(events, 1), _MOST_CASES / max(cases, 1))
+    share = min(most_events / max(log.event_count, 1), _MOST_CASES / max(cases, 1))
     if share >= 1:
         return CaseSample(_in_order(list(log.batches())), cases)
 
@@ -314,7 +313,7 @@ def _numbers(values: pl.Series, type_: RangeType) -> pl.Series:
 
 def _said(is_so: pl.Series, what: str) -> Iterator[str]:
     """What share of the log contradicts a fact, if any does."""
-    share = is_so.mean() if len(is_so) else None
+    share = is_so.mean()
     if isinstance(share, float) and share > 0:
         yield f"{share_in_words(share)} of the log's {what}"
 
@@ -490,12 +489,7 @@ def measured(
     seconds: float = 0.0,
 ) -> Utility:
     """Every figure of ``release`` against ``source`` that needs no plan; see ``ComparedLogs``."""
-    logs = ComparedLogs(
-        SeenLog.of(source),
-        SeenLog.of(release),
-        seconds=seconds,
-    )
-    return compared(logs)
+    return compared(ComparedLogs(SeenLog.of(source), SeenLog.of(release), seconds=seconds))
 
 
 def compared(logs: ComparedLogs) -> Utility:
@@ -586,10 +580,10 @@ def _findable(logs: ComparedLogs) -> Mapping[str, Any]:
         return {}
     from cloakwork.evaluation.knowledge import findable  # scipy loads where it is used
 
-    sides = logs.source.sample, logs.released.sample
     source, released = logs.logs
     # A sample of the cases would be found more easily than all of them.
-    if source.events.height > MOST_ATTACKED or not all(side.is_whole for side in sides):
+    is_whole = logs.source.sample.is_whole and logs.released.sample.is_whole
+    if source.events.height > MOST_ATTACKED or not is_whole:
         raise ValueError(
             f"not measured, as the log has more than {MOST_ATTACKED:,} events; 'cloakwork risk "
             "--whole' takes longer, and tells"

@@ -418,7 +418,9 @@ def two_way_distances(
         cells = [(tables[one][side] + 1) * width + tables[other][side] + 1 for side in (0, 1)]
         most = (columns[one].values + 1) * width
         apart = total_variation((zeros[0], cells[0]), (zeros[1], cells[1]), 1, most)
-        first = columns[other].name
-        second = columns[one].name
-        found.append(DistanceOfPair(first=first, second=second, distance=float(apart[0])))
+        found.append(
+            DistanceOfPair(
+                first=columns[other].name, second=columns[one].name, distance=float(apart[0])
+            )
+        )
     return found

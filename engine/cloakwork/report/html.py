@@ -193,13 +193,26 @@ def page(template: str, **content: object) -> str:
 @cache
 def _environment() -> "Environment":
     environment = templates_of("cloakwork.report")
-    environment.filters |= {"price": price, "figure": figure, "moment": moment}
-    environment.filters |= {"rounded": rounded, "drawn": drawn, "flows": drawn_flows}
-    environment.filters |= {"percent": percent, "seconds": seconds_text}
-    environment.filters |= {"treatment": treatment_in_words, "proof": proof_in_words}
-    environment.filters |= {"plainly": guarantee_line, "whom": unit_text, "duration": duration_text}
-    environment.filters |= {"log_name": log_name, "clause": main_clause, "purpose": purpose_text}
-    environment.filters |= {"recognised": membership_lines, "beyond": threshold_lines}
+    environment.filters |= {
+        "price": price,
+        "figure": figure,
+        "moment": moment,
+        "rounded": rounded,
+        "drawn": drawn,
+        "flows": drawn_flows,
+        "percent": percent,
+        "seconds": seconds_text,
+        "treatment": treatment_in_words,
+        "proof": proof_in_words,
+        "plainly": guarantee_line,
+        "whom": unit_text,
+        "duration": duration_text,
+        "log_name": log_name,
+        "clause": main_clause,
+        "purpose": purpose_text,
+        "recognised": membership_lines,
+        "beyond": threshold_lines,
+    }
     return environment
 
 

@@ -95,12 +95,8 @@ def summary_lines(
     yield from _block("", [f"Dataset {summary.dataset}: {releases_text(summary)}"])
     declared = declaration_line(summary.declaration) if with_declaration else None
     yield from _block("", [declared] if declared else [], indent=2)
-    # Where some books are per window, the others are of any other window.
-    by_window = any(balance.window for balance in summary.balances)
     for balance in listed_balances(summary):
-        other = by_window and balance.window is None and balance.book.by_window
-        line = ("any other window, " if other else "") + describe(balance)
-        yield from _block("", [line], indent=2)
+        yield from _block("", [other_windows(summary, balance) + describe(balance)], indent=2)
     lines = [*budget_notes(summary)]
     for record in summary.records:
         if (why := without_release(record)) is not None:
@@ -120,6 +116,13 @@ def listed_balances(summary: "Summary") -> "tuple[Balance, ...]":
     """The budgets of a dataset that are spent from or have a declared total, and the unit's."""
     declared = summary.declaration.totals
     return tuple(each for each in summary.balances if is_listed(each) or each.currency in declared)
+
+
+def other_windows(summary: "Summary", balance: "Balance") -> str:
+    """What stands before a budget of no window where some are of windows: it is of any other."""
+    by_window = any(each.window for each in summary.balances)
+    is_other = by_window and balance.window is None and balance.book.by_window
+    return "any other window, " if is_other else ""
 
 
 def is_listed(balance: "Balance") -> bool:
@@ -338,10 +341,9 @@ def share_spent(balance: "Balance") -> float | None:
     """How much of the total is spent, of epsilon or of delta, whichever is nearer its end; None
     without a total.
     """
-    if balance.total is None:
+    spent, total = balance.spent, balance.total
+    if total is None:
         return None
-    spent = balance.spent
-    total = balance.total
     # A total of 0 is used up by whatever is spent.
     shares = [
         part / of if of else 1.0
@@ -575,9 +577,11 @@ def record_json(record: "Record") -> dict[str, Any]:
 
 def reconciliation_json(done: "Reconciliation") -> dict[str, Any]:
     """What ``ledger reconcile`` found and did."""
-    findings = [fields_json(each, "outcome", "release", "folder", "says") for each in done.findings]
-    for each in findings:
-        each["release"] = each["release"] or None
+    findings = [
+        fields_json(each, "outcome", "release", "folder", "says")
+        | {"release": each.release or None}
+        for each in done.findings
+    ]
     return {**fields_json(done, "agrees", "drafts_removed"), "findings": findings}
 
 

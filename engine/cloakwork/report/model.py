@@ -297,7 +297,7 @@ def ledger_view(ledger: Ledger | None, plan: Plan, release: str) -> LedgerView |
         return None
     dataset = plan.policy.metadata.dataset
     try:
-        records = ledger.history(dataset) if ledger.exists() else ()
+        records = ledger.history(dataset)
         # Entries come oldest first: those before its own are from before the release.
         place = next((row for row, item in enumerate(records) if item.id == release), None)
         if place is None:
@@ -348,12 +348,9 @@ def _earlier(ledger: Ledger, kind: EventKind, own: Record) -> list[Entry]:
     return [entry for entry in entries if datetime.fromisoformat(entry.at) <= own.created_at]
 
 
-_APPROVAL: Final = "approval"
-
-
 def _approval(own: Record) -> StatedApproval | None:
     """The approval that the release's entry names among its details."""
-    said: Any = own.details.get(_APPROVAL)
+    said: Any = own.details.get("approval")
     if not isinstance(said, dict):
         return None
     # What the entry does not say keeps its default; without a required field it is no approval.
@@ -579,7 +576,7 @@ def other_unbounded_releases(ledger: Ledger | None, statement: PrivacyStatement)
     if ledger is None:
         return None
     try:
-        records = ledger.history(statement.policy.dataset) if ledger.exists() else ()
+        records = ledger.history(statement.policy.dataset)
     except LedgerError:
         return None
     # A ledger that does not know this release tells nothing of others.

@@ -114,8 +114,9 @@ def plan_sections(
     profile: tuple[str, ...] = ()
     if plan.profile is not None:
         known = ", ".join(plan.facts.measured) or "none: the policy declares all of it"
-        release = plan.profile.release
-        profile = (f"release {release} of the ledger; facts that come from it: {known}",)
+        profile = (
+            f"release {plan.profile.release} of the ledger; facts that come from it: {known}",
+        )
     tried = [record for record in previewed if record.figures and record.mechanism != FOUND]
     changes = [change_line(record.figures) for record in tried]
     # The beginning of the first entry is never hidden: the mark stands wherever figures do.

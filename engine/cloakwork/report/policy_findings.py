@@ -122,8 +122,9 @@ def placed_changes(
     for rule, message, field in said:
         # The root has a place, so that one is always near.
         near = max((place for place in places if field.startswith(place)), key=len)
-        level = CHANGE_RULES[rule].level
-        found.append(Annotation(rule, level, message, path, *places[near], field))
+        found.append(
+            Annotation(rule, CHANGE_RULES[rule].level, message, path, *places[near], field)
+        )
     return tuple(found)
 
 
@@ -197,8 +198,11 @@ def github_command(each: Annotation) -> str:
     kind = "warning" if each.level == "warning" else "notice"
     properties: dict[str, str] = {}
     if each.path is not None:
-        place = {"file": each.path.as_posix(), "line": str(each.line), "col": str(each.column)}
-        properties |= place
+        properties |= {
+            "file": each.path.as_posix(),
+            "line": str(each.line),
+            "col": str(each.column),
+        }
     properties["title"] = f"cloakwork: {each.rule}"
     # Between properties a colon and a comma mean something, too.
     written = ",".join(

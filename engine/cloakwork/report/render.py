@@ -108,15 +108,11 @@ def render_pdf(
     """
     page = render(folder, audience, "html", public_key=public_key, ledger=ledger, risk=risk)
     statement = read_statement(read_envelope(_content(folder / STATEMENT_FILE))).predicate
+    title = f"Privacy statement: {statement.policy.dataset}"
     running = f"{statement.policy.dataset} · release {statement.release}"
     if audience == "internal":
-        return pdf_of(
-            page,
-            title=f"Internal audit report: {statement.policy.dataset}",
-            running=f"{INTERNAL_BANNER} {running}",
-            issued=statement.issued,
-        )
-    title = f"Privacy statement: {statement.policy.dataset}"
+        title = f"Internal audit report: {statement.policy.dataset}"
+        running = f"{INTERNAL_BANNER} {running}"
     return pdf_of(page, title=title, running=running, issued=statement.issued)
 
 
@@ -186,13 +182,12 @@ def _internal_report(
         raise VerificationFailed(
             [f"{INTERNAL_FOLDER}/report.json: speaks of another statement than the signed one"]
         )
-    groups = unprotected_groups(written.plan, written.statement)
     # A report that was written without a ledger may find it now.
     seen = written.ledger or ledger_view(ledger, written.plan, written.statement.release)
     return written.model_copy(
         update={
             "examination": release.examination,
-            "unprotected": groups,
+            "unprotected": unprotected_groups(written.plan, written.statement),
             "ledger": seen,
             "warnings": warning_lines(written.plan, others, which="other"),
         }

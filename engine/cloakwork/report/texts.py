@@ -304,14 +304,9 @@ def still_possible(plan: Plan) -> Iterator[str]:
         yield "Who knows a few events or values of a case may find it: nothing is guaranteed."
         return
     goals = [claim.guarantee for claim in plan.claims]
-    prices = [(goal, goal.price()) for goal in goals]
-    units = {
-        column
-        for goal, price in prices
-        if price is not None and price.currency == "unit"
-        for column in goal.over
-    }
-    single = {column for goal, price in prices if price is not None for column in goal.over} - units
+    prices = [(goal, price) for goal in goals if (price := goal.price()) is not None]
+    units = {column for goal, price in prices if price.currency == "unit" for column in goal.over}
+    priced = {column for goal, _ in prices for column in goal.over}
     yield from _by_activities(plan, goals, units)
     if TIMESTAMPS not in plan.released:
         yield (
@@ -323,7 +318,7 @@ def still_possible(plan: Plan) -> Iterator[str]:
             "Who knows when something happened to somebody learns more by the released times only "
             "as far as epsilon allows: noise hides those of a whole case."
         )
-    elif TIMESTAMPS in single:
+    elif TIMESTAMPS in priced:
         yield (
             "Who knows several times of a case, or when it began, can often still find it: noise "
             "hides each time by itself, not the case."
