@@ -204,6 +204,11 @@ def test_starts_are_read_as_in_memory(engine: SparkEngine, tmp_path: Path, start
     assert in_memory.events["service_time"].drop_nulls().n_unique() > 2
     files = in_files(table, tmp_path / "files")
     assert_same_log(in_memory, opened(engine, SparkSource(files, request)))
+    # So do states as parts of activities.
+    asked = InputOptions(activity_with="lifecycle:transition")
+    states = read_log(tmp_path / "whole.parquet", options=asked)
+    source = SparkSource(files, replace(REQUEST, options=asked))
+    assert_same_log(states, opened(engine, source))
 
 
 @pytest.mark.parametrize("name", sorted(catalogue()) if LONG else SAMPLE)
