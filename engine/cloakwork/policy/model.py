@@ -4,7 +4,6 @@ These models are the judge of a policy; ``schemas/privacy-policy-v1.json`` is ge
 Every field carries the sentence that an author reads in the editor.
 """
 
-import json
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
@@ -406,8 +405,17 @@ class Spec(Described):
     @model_validator(mode="after")
     def _part_of_activity_has_no_rule(self) -> "Spec":
         name = self.input and self.input.activity_with
-        said = self.model_dump_json(include={"attributes", "unit", "guarantees"})
-        if name and json.dumps(name, ensure_ascii=False) in said:
+        if not name:
+            return self
+        rules = [key for key, rule in self.attributes.items() if matches(key, name)]
+        # What drops all that is left says nothing of it.
+        if "*" in rules and self.attributes["*"].treatment == "drop":
+            rules.remove("*")
+        named = {self.unit.attribute}
+        for goal in self.guarantees:
+            named |= {*getattr(goal, "over", ())}
+            named |= {getattr(goal, each, None) for each in ("attribute", "employees")}
+        if rules or name in named:
             raise ValueError(
                 f"'{name}' is read as part of the activity (input.activity_with): it has no rule, "
                 "and no guarantee, of its own"

@@ -24,12 +24,14 @@ from cloakwork.evaluation.whole_log import compare_whole_logs
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.formats import InputOptions, ReadRequest, read_log, write_log
 from cloakwork.log.formats.intervals import (
+    as_asked,
     with_service_times,
     with_starts,
 )
 from cloakwork.log.formats.reading import log_of_table, open_rows
 from cloakwork.log.formats.round_trip import TypesReadBack
 from cloakwork.log.formats.source import Format
+from cloakwork.log.limits import Limits
 from cloakwork.publishing.publish import Published
 from cloakwork.run.prepare import SourceFigures
 from conftest import runs
@@ -344,7 +346,38 @@ def test_activities_of_a_table_stay_texts() -> None:
     }
 
 
-@pytest.mark.parametrize("name", [ACTIVITY, TIMESTAMP, "case:x", "start_timestamp"])
+def test_a_label_over_the_limit_of_a_value_is_missing() -> None:
+    """It was charged, and the release then refused."""
+    table = frame().with_columns(pl.lit("s" * 700).alias("state"))
+    table = table.with_columns(pl.lit("a" * 700).alias(ACTIVITY))
+    log = EventLog.from_polars(table)
+    request = ReadRequest(
+        options=InputOptions(activity_with="state"), limits=Limits(value_size=1024)
+    )
+    assert as_asked(log, request).events[ACTIVITY].null_count() == 18
+
+
+def test_pairs_go_by_the_spelling_of_an_activity(tmp_path: Path) -> None:
+    """One string more made numbers, which were alike, texts, which are not."""
+    event = (
+        '<event><int key="code" value="{}"/><date key="time:timestamp" value="{}"/>'
+        '<string key="lifecycle:transition" value="{}"/></event>'
+    )
+    times = ("2024-01-01T00:00:00Z", "2024-01-01T00:01:00Z")
+    events = event.format("007", times[0], "start") + event.format("7", times[1], "complete")
+    trace = f'<trace><string key="concept:name" value="c0"/>{events}</trace>'
+    more = event.replace("<int", "<string").format("z", times[0], "complete")
+    other = f'<trace><string key="concept:name" value="c1"/>{more}</trace>'
+    found = []
+    for traces in (trace, trace + other):
+        (tmp_path / "log.xes").write_text(STATED.format(traces))
+        options = InputOptions(starts="lifecycle:transition")
+        log = read_log(tmp_path / "log.xes", options=options, activity="code")
+        found.append(service(log)[0])
+    assert found == [None, None]
+
+
+@pytest.mark.parametrize("name", [ACTIVITY, TIMESTAMP, "case:x", "start_timestamp", "service_time"])
 def test_what_is_no_state_is_refused(name: str) -> None:
     """A release would be charged, and then fail, or have no state."""
     with pytest.raises(ValidationError, match="another attribute of events"):
@@ -355,6 +388,7 @@ def test_what_is_no_state_is_refused(name: str) -> None:
     "said",
     [
         "attributes: {'lifecycle:transition': {treatment: pseudonymise}",
+        "attributes: {'lifecycle:*': {treatment: pseudonymise}",
         "unit: {attribute: 'lifecycle:transition', level: event}",
         "guarantees: [{kind: local-dp, epsilon: 1, over: ['lifecycle:transition']}",
     ],

@@ -33,8 +33,8 @@ def as_asked(log: EventLog, request: ReadRequest) -> EventLog:
     """The log with service times, and what ``activity_with`` names behind the activity and a plus
     sign, in place of an attribute of its own.
 
-    Both as the source spells them: each event's activity follows from that event alone. LogError
-    where that is not known.
+    Both as the source spells them: each event's activity follows from that event alone, and is
+    missing where it is over the limit of a value. LogError where the spelling is not known.
     """
     log = with_service_times(log, request)
     name = request.written.activity_with
@@ -46,7 +46,9 @@ def as_asked(log: EventLog, request: ReadRequest) -> EventLog:
         if text is None:
             raise not_text("log", each, log.events.schema[each])
         texts.append(text)
-    label = texts[0] + (pl.lit("+") + texts[1]).fill_null("")
+    label = texts[0] + ("+" + texts[1]).fill_null("")
+    is_large = label.str.len_bytes() > request.bounds.value_size
+    label = label.set(is_large.fill_null(value=False), None)
     events = without(log.events, name).with_columns(label.alias(request.activity))
     others = {each: text for each, text in log.source.texts.items() if each != request.activity}
     return replace(log, events=events, source=replace(log.source, texts=others))
@@ -62,10 +64,14 @@ def with_service_times(log: EventLog, request: ReadRequest) -> EventLog:
     name = request.written.starts
     if name is None or not {name, request.timestamp, request.activity} <= {*log.events.columns}:
         return log
+    # As the source spells it, whatever kind all values together are read as.
+    activity = log.text_of(request.activity)
+    if activity is None:
+        activity = values_of(log.events, request.activity)
     events = pl.DataFrame(
         {
             "case": log.case_of,
-            "activity": values_of(log.events, request.activity),
+            "activity": activity,
             "ended": values_of(log.events, request.timestamp).cast(TIME_TYPE),
             "began": values_of(log.events, name),
         }

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
-from cloakwork.base.naming import CASE_PREFIX, LIFECYCLE
+from cloakwork.base.naming import CASE_PREFIX, LIFECYCLE, SERVICE_TIME
 from cloakwork.base.quantities import IF_SAID, Described
 
 EPOCHS: Final = {"epoch-seconds": 1_000_000, "epoch-milliseconds": 1_000}
@@ -257,7 +257,7 @@ class InputOptions(Described):
         if self.delimiter is not None and self.delimiter == self.decimal:
             raise ValueError("delimiter and decimal must not be the same sign")
         own = self.activity_with
-        is_used = own in (ACTIVITY, TIMESTAMP) or own == self.starts != LIFECYCLE
+        is_used = own in (ACTIVITY, TIMESTAMP, SERVICE_TIME) or own == self.starts != LIFECYCLE
         if own is not None and (is_used or own.startswith(CASE_PREFIX)):
             raise ValueError("activity_with must name another attribute of events")
         return self

@@ -166,8 +166,10 @@ def asked_of(path: Path, first: Path, request: ReadRequest) -> tuple[InputFormat
     is_named = "columns" not in reader.options or CASE_ID in options.columns
     if request.case_id != CASE_ID and not is_named:
         options = _with_columns(path, options, {CASE_ID: request.case_id})
-    # Whatever its values look like, one case more must not change how others' are spelt.
-    text = {*request.text, *filter(None, [options.activity_with])}
+    # Whatever its values look like, one case more must not change how others' are spelt; in Parquet
+    # the schema says what they are.
+    states = [options.activity_with] if options.activity_with and form != "parquet" else []
+    text = {*request.text, *states}
     return form, replace(request, options=options, columns=None, text=text, limits=request.bounds)
 
 
