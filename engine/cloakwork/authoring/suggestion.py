@@ -488,10 +488,11 @@ def _notes_on(found: Suggestion) -> Iterator[str]:
             yield f"--input starts={START} keeps how long work took, in place of when it began"
         for name, values in found.log.events.to_dict().items():
             if values.dtype == pl.String and {*values.unique().str.to_lowercase()} >= _STATES:
+                both = f"--input starts={LIFECYCLE} makes one event of both, "
                 yield (
-                    f"--input activity_with={name} tells the start of a step from its end, and "
-                    f"--input starts={LIFECYCLE} makes one event of both: else both are events "
-                    "of one name (docs: logs of intervals)"
+                    f"{both if name == LIFECYCLE else ''}--input activity_with={shown(name)} tells "
+                    "the start of a step from its end: else both are events of one name (docs: "
+                    "logs of intervals)"
                 )
     if found.header.purpose == NO_PURPOSE:
         yield "metadata.purpose is not stated; --purpose says what the release is for"

@@ -417,8 +417,8 @@ class Spec(Described):
             named |= {getattr(goal, each, None) for each in ("attribute", "employees")}
         if rules or name in named:
             raise ValueError(
-                f"'{name}' is read as part of the activity (input.activity_with): it has no rule, "
-                "and no guarantee, of its own"
+                f"'{name}' is read as part of the activity (input.activity_with): leave out "
+                "what the policy says of it beside that, under attributes, unit or guarantees"
             )
         return self
 

@@ -339,11 +339,6 @@ def test_activities_of_a_table_stay_texts() -> None:
         read_log(table.with_columns(pl.lit(1.5).alias(ACTIVITY)), options=asked)
     own = log_of_table(table.with_columns(pl.lit("s").alias("step")), asked, "step")
     assert set(own.events["step"]) == {"s+start"}
-    assert set(read_log(EventLog.from_polars(table), options=asked).events[ACTIVITY]) == {
-        "a+start",
-        "b+start",
-        "c+start",
-    }
 
 
 def test_a_label_over_the_limit_of_a_value_is_missing() -> None:

@@ -71,7 +71,7 @@ def read_log(path: object, *, request: ReadRequest = _ANYTHING, **asked: Unpack[
     if unused := asked.keys() - {"columns", "options", "sampled"}:
         raise LogError("log", f"is in memory already, where {min(unused)} does not count")
     if isinstance(source, EventLog):
-        return as_asked(source, complete)
+        return source
     return log_of_table(source, _with_columns(Path("table"), complete.written, complete.columns))
 
 
