@@ -435,7 +435,7 @@ class Run:
                 result, record = self.take_step(taken, measured, released=result)
             # Once cases have been made anew, or columns of real ones, further columns are added by
             # what is measured on the source.
-            made_anew = made_anew or step.lineage.generates or step.lineage.is_given_flow
+            made_anew = made_anew or step.lineage.generates or step.lineage.stability is None
             source = source if made_anew else result
             records.append(record)
             for observer in self.observers:
