@@ -36,7 +36,6 @@ from cloakwork.kernel import Cases, Descent, Factors, Kernel
 from cloakwork.kernel.gradients import Gradient
 from cloakwork.kernel.kernel import Table
 from cloakwork.mechanisms.base import (
-    YIELDS_ON_KNOWN_FLOW,
     Offer,
     Options,
     PartOfGoal,
@@ -891,15 +890,9 @@ class TimestampRegression(GivesTimes[RegressionParams]):
         facts: Facts,
         options: Options,
     ) -> Offer[RegressionParams] | Refusal:
-        """The times; tables come first where the policy declares a large log, and where gradients
-        are charged more than they.
-        """
+        """The times; tables come first where the policy declares a large log."""
         found = super().offer_part(part, facts, options)
-        if isinstance(found, Refusal):
-            return found
-        if part.replaced:
-            return replace(found, yields=YIELDS_ON_KNOWN_FLOW)
-        if (facts.units_at_most or 0) > SMALL_LOG:
+        if isinstance(found, Offer) and (facts.units_at_most or 0) > SMALL_LOG:
             return replace(found, yields=f"tables err less above {SMALL_LOG:,} cases")
         return found
 
