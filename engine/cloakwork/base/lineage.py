@@ -56,3 +56,8 @@ class Lineage(Frozen):
         there.
         """
         return self.enriches and CONTROL_FLOW not in self.measures
+
+    @property
+    def leaves_source(self) -> bool:
+        """Whether what is added to its cases is measured on the log as it was before it."""
+        return self.generates or self.is_given_flow or self.stability is None

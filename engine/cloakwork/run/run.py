@@ -435,7 +435,7 @@ class Run:
                 result, record = self.take_step(taken, measured, released=result)
             # Columns are added by what is measured on the log as it was before cases were made anew,
             # or changed as their number asks: gaps and durations there are real ones.
-            made_anew = made_anew or step.lineage.generates or step.lineage.stability is None
+            made_anew = made_anew or step.lineage.leaves_source
             source = source if made_anew else result
             records.append(record)
             for observer in self.observers:
