@@ -12,7 +12,7 @@ from cloakwork.base.errors import PlanImpossible, PlanUnsound
 from cloakwork.base.facts import Facts
 from cloakwork.engines.measured import released_cases
 from cloakwork.engines.memory import MemoryEngine
-from cloakwork.log.eventlog import TIMESTAMP
+from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP
 from cloakwork.log.formats.reading import read_log
 from cloakwork.mechanisms.base import PartOfGoal
 from cloakwork.mechanisms.timestamps.histogram import TimestampHistogram
@@ -223,21 +223,29 @@ def test_every_event_of_a_release_is_drawn(form, cases):
     assert [verdict.holds for verdict in release.verdicts] == [True, True]
 
 
-def test_what_is_drawn_later_is_measured_on_the_source(monkeypatch):
-    """Attributes go with how long cases took, not with times that were drawn before them."""
+@pytest.mark.parametrize("is_changed", [True, False])
+def test_what_is_drawn_is_measured_on_the_source(monkeypatch, is_changed):
+    """All cases as they were, whether k-anonymity changes some or none is asked for; and attributes
+    go with how long these took, not with times that were drawn before them.
+    """
     seen = {}
     take_step = Run.take_step
 
     def watched(self, step, log, released=None):
-        seen[step.name] = log.events[TIMESTAMP].clone()
+        seen[step.name] = log.events.select(ACTIVITY, TIMESTAMP)
         return take_step(self, step, log, released)
 
     monkeypatch.setattr(Run, "take_step", watched)
-    goal = {"over": ["timestamps", "case:age"]}
-    plan = make_plan(policy(goal=goal, attributes=AGE))
+    asked = policy(goal={"over": ["timestamps", "case:age"]}, attributes=AGE).model_dump(
+        mode="json", by_alias=True, exclude_none=True
+    )
+    if not is_changed:
+        del asked["spec"]["guarantees"][0]
+        asked["spec"]["expose"] = {"control-flow": "known anyway"}
+    plan = make_plan(Policy.model_validate(asked))
     log = read_log(HOSPITAL).keep_cases(np.arange(300))
     Run(plan=plan, noise=reproducible(3)).release(log, None)
-    of_times, of_attributes = (seen[f"{name}/histogram"] for name in ("timestamps", "attributes"))
-    assert of_attributes.equals(of_times, null_equal=True)
-    source = set(log.events[TIMESTAMP].to_physical().to_list())
-    assert set(of_attributes.drop_nulls().to_physical().to_list()) <= source
+    drawn = [step.mechanism for step in plan.steps if step.lineage.is_given_flow]
+    assert len(drawn) == 2
+    for name in drawn:
+        assert seen[name].equals(seen["bound"], null_equal=True)
