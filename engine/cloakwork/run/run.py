@@ -433,8 +433,8 @@ class Run:
                 taken = granted(step, self.plan, self.catalogue)
                 measured = source if step.lineage.enriches else result
                 result, record = self.take_step(taken, measured, released=result)
-            # Columns are added by what is measured on the log as it was before cases were made anew,
-            # or changed as their number asks: gaps and durations there are real ones.
+            # Columns are added by what is measured on the log as it was before cases were made
+            # anew, or changed by what other cases are: there gaps and durations are real ones.
             made_anew = made_anew or step.lineage.generates or step.lineage.stability is None
             source = source if made_anew else result
             records.append(record)
