@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -107,6 +107,20 @@ def test_a_log_without_times_gets_no_guarantee_about_them():
     text = policy_text(replace(suggest(RICH, HEADER), has_times=False, times="none"))
     assert "time:timestamp" not in text.replace("protection of time:timestamp", "")
     make_plan(parse_policy(text))
+
+
+def test_tables_are_asked_for_where_the_release_shows_a_large_log():
+    """How many cases there are is nobody's secret on a k-anonymous flow, and one where they are
+    drawn.
+    """
+    cases = 50_001
+    table = {"case:concept:name": [f"c{case}" for case in range(cases)], "concept:name": "a"}
+    times = pl.repeat(datetime(2024, 1, 1, tzinfo=UTC), cases, eager=True)
+    large = EventLog.from_polars(pl.DataFrame(table).with_columns(times.alias(TIMESTAMP)))
+    for goal, is_asked in (("k-anonymity", True), ("whole-log-dp", False)):
+        plan = make_plan(parse_policy(policy_text(suggest(large, HEADER, goal=goal))))
+        taken = "histogram" if is_asked else "regression"
+        assert f"timestamps/{taken}" in [step.mechanism for step in plan.steps]
 
 
 def test_a_person_of_several_cases_is_asked_about():
