@@ -28,8 +28,9 @@ from cloakwork.authoring.suggestion import (
 from cloakwork.base.costs import Charge, Cost
 from cloakwork.base.progress import silent
 from cloakwork.base.quantities import parse_duration
+from cloakwork.cli.policy_init import _forms_table
 from cloakwork.errors import LogError, PolicyError
-from cloakwork.evaluation.compare import release_fault
+from cloakwork.evaluation.compare import RehearsedForm, release_fault
 from cloakwork.ledger.account import BudgetTerms
 from cloakwork.ledger.datasets import declare_dataset
 from cloakwork.ledger.ledger import Ledger, ReservationRequest
@@ -533,3 +534,11 @@ def test_a_total_below_the_price_is_no_reason_to_propose(tmp_path):
     found = suggest(RICH, HEADER, "share", "whole-log-dp").known_to(book)
     said = release_fault(forms_beside(found)[found.form], RICH, book)
     assert said is not None and "what would fit is epsilon 0.5" in said
+
+
+@pytest.mark.parametrize(("off", "is_said"), [(0.99, False), (1.0, True)])
+def test_durations_that_are_worth_nothing_are_said_to_be(off, is_said):
+    """Of twenty cases no noise of this kind leaves any."""
+    found = suggest(RICH, HEADER)
+    table = "\n".join(_forms_table(found, [RehearsedForm(name=found.form, durations=off)]))
+    assert ("worth nothing" in table) == is_said

@@ -421,3 +421,8 @@ def _as_document(found: "Suggestion", out: Path) -> dict[str, Any]:
             for each in found.proposals
         ],
     }
+    if chosen is not None and (chosen.durations or 0) >= 1:
+        yield (
+            f"  The durations of {chosen.name} are worth nothing: declare assume.window and "
+            "longest_gap, or suggest again with --times none."
+        )
