@@ -342,6 +342,11 @@ def _forms_table(found: "Suggestion", forms: "Sequence[RehearsedForm]") -> Itera
             f"  {chosen.name} lies above the threshold in this trial: look at a release with "
             "'cloakwork risk' before it leaves; a smaller epsilon or a larger k is found less."
         )
+    if chosen is not None and (chosen.durations or 0) >= 1:
+        yield (
+            f"  The durations of {chosen.name} are worth nothing: declare assume.window and "
+            "longest_gap, or suggest again with --times none."
+        )
 
 
 def _show_forms(found: "Suggestion", forms: "tuple[RehearsedForm, ...]") -> None:
