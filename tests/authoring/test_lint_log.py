@@ -38,6 +38,13 @@ def test_an_attribute_that_the_log_lacks_is_named():
     }
 
 
+def test_starts_that_the_log_lacks_are_named():
+    """``service_time`` alone was, which no file has before it is read."""
+    assert said("  input: {starts: orgresource}\n") == {
+        "starts": "the log has no starts in 'orgresource', did you mean 'org:resource'?"
+    }
+
+
 def test_an_activity_of_a_rule_that_the_log_lacks_is_named():
     """A misspelt one in ``starts_with`` leaves out every case of the log."""
     right = sorted(rich_log().events[ACTIVITY].unique())[0]

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -28,8 +28,9 @@ from cloakwork.authoring.suggestion import (
 from cloakwork.base.costs import Charge, Cost
 from cloakwork.base.progress import silent
 from cloakwork.base.quantities import parse_duration
+from cloakwork.cli.policy_init import _forms_table
 from cloakwork.errors import LogError, PolicyError
-from cloakwork.evaluation.compare import release_fault
+from cloakwork.evaluation.compare import RehearsedForm, release_fault
 from cloakwork.ledger.account import BudgetTerms
 from cloakwork.ledger.datasets import declare_dataset
 from cloakwork.ledger.ledger import Ledger, ReservationRequest
@@ -107,6 +108,20 @@ def test_a_log_without_times_gets_no_guarantee_about_them():
     text = policy_text(replace(suggest(RICH, HEADER), has_times=False, times="none"))
     assert "time:timestamp" not in text.replace("protection of time:timestamp", "")
     make_plan(parse_policy(text))
+
+
+def test_tables_are_asked_for_where_the_release_shows_a_large_log():
+    """How many cases there are is nobody's secret on a k-anonymous flow, and one where they are
+    drawn.
+    """
+    cases = 50_001
+    table = {"case:concept:name": [f"c{case}" for case in range(cases)], "concept:name": "a"}
+    times = pl.repeat(datetime(2024, 1, 1, tzinfo=UTC), cases, eager=True)
+    large = EventLog.from_polars(pl.DataFrame(table).with_columns(times.alias(TIMESTAMP)))
+    for goal, is_asked in (("k-anonymity", True), ("whole-log-dp", False)):
+        plan = make_plan(parse_policy(policy_text(suggest(large, HEADER, goal=goal))))
+        taken = "histogram" if is_asked else "regression"
+        assert f"timestamps/{taken}" in [step.mechanism for step in plan.steps]
 
 
 def test_a_person_of_several_cases_is_asked_about():
@@ -519,3 +534,11 @@ def test_a_total_below_the_price_is_no_reason_to_propose(tmp_path):
     found = suggest(RICH, HEADER, "share", "whole-log-dp").known_to(book)
     said = release_fault(forms_beside(found)[found.form], RICH, book)
     assert said is not None and "what would fit is epsilon 0.5" in said
+
+
+@pytest.mark.parametrize(("off", "is_said"), [(0.99, False), (1.0, True)])
+def test_durations_that_are_worth_nothing_are_said_to_be(off, is_said):
+    """Of twenty cases no noise of this kind leaves any."""
+    found = suggest(RICH, HEADER)
+    table = "\n".join(_forms_table(found, [RehearsedForm(name=found.form, durations=off)]))
+    assert ("worth nothing" in table) == is_said

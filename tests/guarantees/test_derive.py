@@ -154,6 +154,14 @@ def test_enriched_cases_are_private_as_a_whole() -> None:
     assert set(through.mechanisms) == {"counts", "enriched"}
 
 
+def test_what_is_measured_of_a_log_that_stands_still_is_raw() -> None:
+    """Times were noised since; what nobody proved still saw those of the source."""
+    drawn = {"measures": {"timestamps", "Age"}, "proof": "published"}
+    steps = [times(stability=None), enriched("Age", **drawn)]
+    said = reasons([METRIC], steps, {"timestamps", "Age"})
+    assert "enriched reads timestamps otherwise than through the order of events" in said
+
+
 @pytest.mark.parametrize(
     ("steps", "released", "cause"),
     [

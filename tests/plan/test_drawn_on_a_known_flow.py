@@ -12,6 +12,7 @@ from cloakwork.base.errors import PlanImpossible, PlanUnsound
 from cloakwork.base.facts import Facts
 from cloakwork.engines.measured import released_cases
 from cloakwork.engines.memory import MemoryEngine
+from cloakwork.evaluation.control_flow import histogram
 from cloakwork.log.eventlog import TIMESTAMP
 from cloakwork.log.formats.reading import read_log
 from cloakwork.mechanisms.base import PartOfGoal
@@ -97,9 +98,9 @@ def test_clocks_are_assumed_where_times_are_drawn_by_them():
 
 def test_drawn_times_come_first():
     """Noise on each time is there for who names it, or where there is no delta."""
-    assert mechanisms(make_plan(policy())) == ["timestamps/histogram"]
+    assert mechanisms(make_plan(policy())) == ["timestamps/regression"]
     long = {"longest_case": 20}
-    assert mechanisms(make_plan(policy(assume=long))) == ["timestamps/histogram"]
+    assert mechanisms(make_plan(policy(assume=long))) == ["timestamps/regression"]
     named = policy(assume=long, mechanisms={"prefer": ["timestamps/laplace"]})
     assert mechanisms(make_plan(named)) == ["timestamps/laplace"]
     pure = policy(assume=long, goal={"delta": 0.0})
@@ -116,8 +117,8 @@ def test_drawn_times_come_first():
         if each.mechanism == "timestamps/laplace" and each.kind != "never"
     )
     assert "it adds noise of scale" in passed.reason
-    other = policy(mechanisms={"prefer": ["timestamps/regression"]})
-    assert mechanisms(make_plan(other)) == ["timestamps/regression"]
+    large = policy(assume={"units_at_most": 60_000})
+    assert mechanisms(make_plan(large)) == ["timestamps/histogram"]
 
 
 @pytest.mark.parametrize("name", ["timestamps/histogram", "timestamps/laplace"])
@@ -151,13 +152,13 @@ def test_a_drawn_value_is_treated_as_the_policy_says():
     bands = {"case:age": {**AGE["case:age"], "treatment": "generalise", "bins": [0, 40, 120]}}
     plan = make_plan(policy(goal={"over": ["timestamps", "case:age"]}, attributes=bands))
     order = [step.mechanism for step in plan.steps]
-    assert order.index("attributes/histogram") < order.index("attributes/redact")
+    assert order.index("attributes/regression") < order.index("attributes/redact")
 
 
 def test_attributes_share_the_budget():
     goal = {"over": ["timestamps", "case:age", "department"]}
     plan = make_plan(policy(goal=goal, attributes=AGE | WARD))
-    assert mechanisms(plan) == ["timestamps/histogram", "attributes/histogram"]
+    assert mechanisms(plan) == ["timestamps/regression", "attributes/regression"]
     claim = plan.claims[1]
     assert claim.cost.epsilon <= 2.0
     assert claim.cost.epsilon == pytest.approx(2.0, rel=1e-2)
@@ -170,7 +171,7 @@ def test_attributes_share_the_budget():
             attributes=WARD | {"time:timestamp": {"role": "timestamp", "treatment": "drop"}},
         )
     )
-    assert mechanisms(alone) == ["attributes/histogram"]
+    assert mechanisms(alone) == ["attributes/regression"]
 
 
 def test_values_to_be_found_need_a_domain():
@@ -223,21 +224,29 @@ def test_every_event_of_a_release_is_drawn(form, cases):
     assert [verdict.holds for verdict in release.verdicts] == [True, True]
 
 
-def test_what_is_drawn_later_is_measured_on_the_source(monkeypatch):
-    """Attributes go with how long cases took, not with times that were drawn before them."""
+@pytest.mark.parametrize("is_changed", [True, False])
+def test_what_is_drawn_is_measured_before_cases_are_changed(is_changed, monkeypatch):
+    """Gaps are those of the log, not those that a removed event leaves; and attributes go with how
+    long cases took, not with times that were drawn before them, also where no case is changed.
+    """
     seen = {}
     take_step = Run.take_step
 
     def watched(self, step, log, released=None):
-        seen[step.name] = log.events[TIMESTAMP].clone()
+        seen[step.name] = log
         return take_step(self, step, log, released)
 
     monkeypatch.setattr(Run, "take_step", watched)
-    goal = {"over": ["timestamps", "case:age"]}
-    plan = make_plan(policy(goal=goal, attributes=AGE))
+    asked = policy(goal={"over": ["timestamps", "case:age"]}, attributes=AGE)
+    if not is_changed:
+        document = asked.model_dump(mode="json", by_alias=True, exclude_none=True)
+        del document["spec"]["guarantees"][0]
+        document["spec"]["expose"] = {"control-flow": "known anyway"}
+        asked = Policy.model_validate(document)
     log = read_log(HOSPITAL).keep_cases(np.arange(300))
-    Run(plan=plan, noise=reproducible(3)).release(log, None)
-    of_times, of_attributes = (seen[f"{name}/histogram"] for name in ("timestamps", "attributes"))
-    assert of_attributes.equals(of_times, null_equal=True)
-    source = set(log.events[TIMESTAMP].to_physical().to_list())
-    assert set(of_attributes.drop_nulls().to_physical().to_list()) <= source
+    release = Run(plan=make_plan(asked), noise=reproducible(3)).release(log, None).log
+    of_times, of_attributes = (seen[f"{name}/regression"] for name in ("timestamps", "attributes"))
+    assert of_times is of_attributes is seen.get("kanon/optimal", of_times)
+    # So what was measured is not what is released.
+    assert histogram(of_times) == histogram(log)
+    assert (histogram(release) != histogram(log)) == is_changed

@@ -36,6 +36,10 @@ from cloakwork.mechanisms.base import Offer, PartOfGoal
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.mechanisms.timestamps import tables
 from cloakwork.mechanisms.timestamps.bins import HOUR, Clock, LogBins
+from cloakwork.mechanisms.timestamps.regression import (
+    DurationRegression,
+    GapRegression,
+)
 from cloakwork.mechanisms.timestamps.tables import StartTable, gaps_in, hours_of, totals_in
 from cloakwork.mechanisms.variants import markov as markov_params
 from cloakwork.mechanisms.variants.markov import (
@@ -100,10 +104,12 @@ class Row:
     """A part of the noise that is found."""
 
 
-def offered(name: str, columns: tuple[str, ...], facts: Facts, max_cases: int) -> object:
+def offered(
+    name: str, columns: tuple[str, ...], facts: Facts, max_cases: int, *, replaced: bool = False
+) -> object:
     """The parameters of a mechanism that serves ``columns`` at a mu of 1."""
     unit = Unit(attribute="case:who", max_cases=max_cases)
-    part = PartOfGoal(columns, 1.0, 0.0)
+    part = PartOfGoal(columns, 1.0, 0.0, replaced)
     found = catalogue()[name].offer_part(part, facts.model_copy(update={"unit": unit}), {})
     assert isinstance(found, Offer), found
     return found.params
@@ -176,9 +182,10 @@ def times_moved(table: tables.TableName, events: int, cases: int) -> float:
     return cases * float(np.linalg.norm(vectors.value.astype(np.float64)))
 
 
-def sums_answer(name: str, max_cases: int) -> Answer:
+def sums_answer(name: str, max_cases: int, *, replaced: bool = False) -> Answer:
     """All sums of gradients of a regression together, weighted by how precise they are."""
-    found = offered("timestamps/regression", (TIMESTAMPS,), Facts(window=WINDOW), max_cases)
+    facts = Facts(window=WINDOW)
+    found = offered("timestamps/regression", (TIMESTAMPS,), facts, max_cases, replaced=replaced)
     sums = getattr(found, name)
     each = [sums.descent(place, 1.0) for place in range(len(sums.multipliers))]
     sigma = sum(one.noise.sigma**-2 for one in each) ** -0.5
@@ -226,6 +233,29 @@ def attributes_moved(
 
 def sums_moved(name: str, cases: int) -> float:
     return cases * sums_answer(name, 1).norm
+
+
+def sums_moved_by_other_times(name: str) -> float:
+    """A case whose events were all at one time, or as far apart as can be told, where either is
+    expected as often as the other: its gradient points the other way.
+    """
+    either = np.zeros(len(BINS))
+    either[[0, -1]] = 0.5
+    found = offered("timestamps/regression", (TIMESTAMPS,), Facts(window=WINDOW), 1, replaced=True)
+    sums = getattr(found, name)
+    descent, weights, moved = sums.descent(0, 0.1), np.zeros(sums.inputs * sums.outputs), []
+    for apart in (0, 1000 * 24 * HOUR):
+        times = np.arange(2) * apart
+        columns = Columns({TIMESTAMPS: Column.of_times(times, np.zeros(2, np.bool_))})
+        case = Cases(("a",), np.zeros(2, np.int64), np.array([0, 2]), columns)
+        model: GapRegression | DurationRegression
+        model = GapRegression.expecting(CLOCK, BINS, case, either)
+        if name == "durations":
+            model = DurationRegression.expecting(CLOCK, BINS, case, np.zeros(1, np.int64))
+            model = replace(model, base=np.log(np.maximum(either, 1e-9)))
+        (row,) = descent.clipped(model.gradient, weights, case).rows()
+        moved.append(row.astype(np.float64))
+    return float(np.linalg.norm(moved[0] - moved[1]))
 
 
 ROWS = {
@@ -297,3 +327,15 @@ def test_a_case_moves_a_gradient_step_by_the_clip_at_most(expected: float, norm:
     unit = contributions.UNIT_NORM
     assert 0.999 * unit < attributes_moved(1, norm, expected=expected) <= unit
     assert attributes_moved(3, norm, expected=expected) == pytest.approx(3 * unit, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", ["gaps", "durations"])
+def test_other_times_of_a_case_are_covered_and_found_where_presence_is_charged(name: str) -> None:
+    """Given the control flow a sum of gradients moves by twice the clip: more than the root of 2
+    times it, as a table does. The counterpart has the parameters of one case more or less.
+    """
+    given, moved = sums_answer(name, 1, replaced=True), sums_moved_by_other_times(name)
+    assert 1.9 * given.norm < moved <= 2 * given.norm
+    honest = given.audited(moved)
+    assert honest.passed, honest
+    assert not sums_answer(name, 1).audited(moved).passed

@@ -14,7 +14,7 @@ from cloakwork.base.costs import Charge, cost_text
 from cloakwork.base.errors import PlanImpossible
 from cloakwork.base.facts import unit_name
 from cloakwork.base.globs import is_glob
-from cloakwork.base.naming import values_of
+from cloakwork.base.naming import SERVICE_TIME, values_of
 from cloakwork.base.quantities import hours
 from cloakwork.guarantees.employees import performers
 from cloakwork.guarantees.metric_privacy import MetricPrivacy
@@ -87,6 +87,10 @@ def _missing(policy: Policy, log: EventLog) -> Iterator[Advice]:
     """A rule for an attribute that the log lacks does nothing, and its author thinks it does."""
     # Names that the policy does not use: one of them was probably meant.
     free = set(log.columns) - _STANDARD - set(policy.spec.attributes)
+    starts = policy.spec.input and policy.spec.input.starts
+    if starts is not None and SERVICE_TIME not in log.columns:
+        says = f"the log has no starts in '{starts}'{did_you_mean(starts, free)}"
+        yield Advice(("spec", "input", "starts"), says)
     for name in policy.spec.attributes:
         if is_glob(name) or name in log.columns or name == policy.attribute_with("case-id"):
             continue

@@ -29,8 +29,8 @@ class Lineage(Frozen):
     - ``generates``: the step makes new cases from its decision alone; every column it does not
       write is gone.
     - ``enriches``: the step adds columns to cases of a step before it. What it reads is released.
-      What it measures is the log from which these cases were made; or, where it does not measure
-      the control flow, the values that they still have from the source (``is_given_flow``).
+      What it measures is the log from which these cases were made, as it was before the first step
+      that leaves the source (``leaves_source``).
     - ``inserts``: the step inserts events and marks them (``EventLog.inserted``).
     - ``fills``: the step copies values between rows, each inside its column. Which rows follows
       from the control flow and fresh randomness, so a column that it writes depends on that column
@@ -56,3 +56,8 @@ class Lineage(Frozen):
         there.
         """
         return self.enriches and CONTROL_FLOW not in self.measures
+
+    @property
+    def leaves_source(self) -> bool:
+        """Whether what is added to its cases is measured on the log as it was before it."""
+        return self.generates or self.is_given_flow or self.stability is None

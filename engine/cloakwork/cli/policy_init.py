@@ -320,6 +320,7 @@ def _forms_table(found: "Suggestion", forms: "Sequence[RehearsedForm]") -> Itera
     """The forms beside each other: what is kept, who is found, what it costs."""
     from cloakwork.evaluation.utility import ATTACKED
     from cloakwork.report.comparison import form_rows
+    from cloakwork.report.outcome import FEW_LEFT
 
     proposed = found.instead_of or found.form
     names = [each.name + (" *" if each.name == proposed else "") for each in forms]
@@ -342,6 +343,9 @@ def _forms_table(found: "Suggestion", forms: "Sequence[RehearsedForm]") -> Itera
             f"  {chosen.name} lies above the threshold in this trial: look at a release with "
             "'cloakwork risk' before it leaves; a smaller epsilon or a larger k is found less."
         )
+    if chosen is not None and (chosen.durations or 0) > FEW_LEFT:
+        yield f"  The durations of {chosen.name} are hardly kept: more cases, or assume.window"
+        yield "  and longest_gap help; of few cases suggest again with --times none."
 
 
 def _show_forms(found: "Suggestion", forms: "tuple[RehearsedForm, ...]") -> None:

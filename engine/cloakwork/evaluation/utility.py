@@ -520,7 +520,9 @@ def sample_notes(source: SeenLog, release: SeenLog) -> tuple[str, ...]:
 def _times_and_attributes(logs: ComparedLogs) -> Mapping[str, Any]:
     source, released = logs.logs
     if logs.plan is None:
-        return {"whole_log": compare_whole_logs(source, released, attributes=logs.columns[0])}
+        times = TIMESTAMP in released.events.columns
+        found = compare_whole_logs(source, released, times=times, attributes=logs.columns[0])
+        return {"whole_log": found}
     return {"whole_log": whole_log_utility(logs.plan, source, released)}
 
 

@@ -150,9 +150,13 @@ def follow_columns(
     columns: Columns = {name: ColumnState(frozenset({name})) for name in everything}
     # The columns of the log that new cases, or new columns, were made of, once they are made.
     source: Columns | None = None
+    # Those of the log as it then stood still, which is what is really measured.
+    measured: Columns | None = None
     unproven: dict[int, str] = {}
     for index, step in enumerate(steps):
         lineage = step.lineage
+        if lineage.leaves_source and measured is None:
+            measured = columns
         # Values that only move inside their columns leave each its history.
         # What declares more besides, or is not proved, is followed like any other.
         reads_only_what_it_fills = lineage.reads <= lineage.writes | {CONTROL_FLOW}
@@ -164,7 +168,8 @@ def follow_columns(
             continue
         # Who adds columns to what was made anew measures those of the source.
         measurable = source if lineage.enriches and source is not None else columns
-        written = _written_state(columns, measurable, index, step)
+        seen = measured if lineage.enriches and measured is not None else columns
+        written = _written_state(columns, seen, index, step)
         # Noise bounds nothing where it is on what one case can change without bound.
         for column in lineage.measures & measurable.keys():
             unstable = measurable[column].unstable

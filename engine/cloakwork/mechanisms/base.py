@@ -86,10 +86,6 @@ class Offer(Generic[P]):
     yields: str = ""
 
 
-YIELDS_ON_KNOWN_FLOW: Final = "tables are charged less on a flow that is taken as known"
-"""Where gradients of two neighbours differ by twice the clip, tables by the root of 2 times it."""
-
-
 @frozen
 class Refusal:
     """Why a mechanism was not chosen for a goal; ends up in the plan.

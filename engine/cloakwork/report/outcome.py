@@ -255,19 +255,22 @@ def _little(utility: Utility, whole: WholeLogUtility, changed: float | None) -> 
         yield f"warning: {min(changed, 1):.0%} of events were changed"
     durations = whole.case_durations
     waits = whole.waiting_times
-    if utility.times is not None and waits is not None and waits > WAITS_OFF:
+    if waits is not None and waits > WAITS_OFF:
+        # Times that are drawn have no errors of their own.
+        helps = "more cases, or a larger epsilon, keep"
+        if utility.times is not None:
+            helps = "a smaller shift, or times drawn anew by differential-privacy, keeps"
         yield (
             "warning: the noise is large beside the waits between events: they are off by a factor "
-            f"of {rounded(10**waits)}; a smaller shift, or times drawn anew by "
-            "differential-privacy, keeps more of them"
+            f"of {rounded(10**waits)}; {helps} more of them"
         )
-    elif durations is not None and durations > FEW_LEFT:
+    if utility.times is None and durations is not None and durations > FEW_LEFT:
         # Attributes that are drawn share the budget with times.
         draws = whole.attributes_per_activity is not None
         fewer = ", more cases, or fewer attributes help" if draws else ", or more cases, help"
         yield (
             "warning: how long cases take is hardly kept; an assume.longest_gap as short as is "
-            f"true{fewer} (docs: 'a log that is private as a whole')"
+            f"true{fewer} (docs: differential privacy)"
         )
     if (whole.months or 0) > FEW_LEFT:
         yield (

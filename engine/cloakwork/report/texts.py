@@ -268,7 +268,7 @@ def threshold_lines(attacks: Iterable[Attack], threshold: float | None) -> Itera
     above = above_threshold(looked, threshold)
     most = f"{100 * threshold:g} %"
     if not above:
-        line = f"No linking attack finds more than {most} of the cases, the threshold"
+        line = f"No linking attack finds more than {most} of all cases, the threshold"
         highest = max(each.after.high for each in looked if each.after)
         if highest > threshold:
             line += f", by the best estimate; the bounds reach {100 * highest:.0f} %"

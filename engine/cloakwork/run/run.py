@@ -433,9 +433,9 @@ class Run:
                 taken = granted(step, self.plan, self.catalogue)
                 measured = source if step.lineage.enriches else result
                 result, record = self.take_step(taken, measured, released=result)
-            # Once cases have been made anew, or columns of real ones, further columns are added by
-            # what is measured on the source.
-            made_anew = made_anew or step.lineage.generates or step.lineage.is_given_flow
+            # Columns are added by what is measured on the log as it was before cases were made
+            # anew, columns of them drawn, or cases changed: gaps and durations there are real ones.
+            made_anew = made_anew or step.lineage.leaves_source
             source = source if made_anew else result
             records.append(record)
             for observer in self.observers:

@@ -7,6 +7,7 @@ import pytest
 
 from cloakwork.accounting.events import cost
 from cloakwork.accounting.leaf_events import epsilon_of_normal
+from cloakwork.base.arrays import shares_in_rows
 from cloakwork.base.facts import UNIX_EPOCH, Facts, Unit
 from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.kernel import Books, Cases, Column, Columns, Factors, Kernel, Measured
@@ -39,6 +40,7 @@ from cloakwork.mechanisms.timestamps.regression import (
     most_frequent_first,
     offered_regression,
     padded,
+    with_likely_tails,
 )
 from cloakwork.mechanisms.timestamps.tables import offered_params
 from cloakwork.noise import reproducible
@@ -114,7 +116,7 @@ def fitted_on(cases, sums, base, found):
         return [Factors(known[:, None, :], found(batch, curves, expected)[:, None, :])]
 
     kernel = kernel_on(cases, sums.event(), sums.max_cases)
-    weights = fitted(model, kernel, sums, gradient, inputs, np.array([float(len(cases))]))
+    weights, _ = fitted(model, kernel, sums, gradient, inputs, np.array([float(len(cases))]))
     return model, weights, inputs
 
 
@@ -168,7 +170,7 @@ def test_a_group_is_found_however_many_released_cases_are_in_it(released, monkey
     def off():
         kernel = kernel_on(cases, sums.event())
         mass = np.array([float(released), 600.0])
-        weights = fitted(model, kernel, sums, gradient, np.eye(2), mass)
+        weights, _ = fitted(model, kernel, sums, gradient, np.eye(2), mass)
         shape = model.distributions(weights, np.eye(2))[0]
         return np.abs(shape * 6 - [3, 1, 1, 1]).sum() / 12
 
@@ -381,8 +383,22 @@ def test_it_learns_what_activities_say(kind):
     else:
         sums, model = params.durations, durations_of(cases, np.arange(200) % len(BINS))
         inputs = model.inputs(cases)
-        weights = model.trained(sums, kernel_on(cases, sums.event()), inputs)
+        weights, _ = model.trained(sums, kernel_on(cases, sums.event()), inputs)
         shape = model.distributions(weights, inputs[[0, -1]])
     short, long = BINS.place(np.array([60, 604_800]))
     assert abs(shape[0].argmax() - short) <= 1
     assert abs(shape[1].argmax() - long) <= 1
+
+
+def test_less_is_believed_of_a_tail_that_noise_may_have_made():
+    """All of it without noise, and the usual half of a distribution in any."""
+    bins = 128
+    curves = duration_curves(bins)
+    shape = shares_in_rows(np.tile(np.exp(-np.arange(bins) / 20), (1000, 1)))
+    far = [with_likely_tails(shape, curves, noise)[:, 64:].sum() for noise in (0.0, 10.0, 100.0)]
+    assert far[0] == pytest.approx(shape[:, 64:].sum())
+    assert far[0] > far[1] > far[2] > 0
+    found = with_likely_tails(shape, curves, 10.0)
+    assert found.sum(axis=1) == pytest.approx(1.0)
+    usual = found[:, :10] / shape[:, :10]
+    assert usual == pytest.approx(usual[0, 0])

@@ -64,7 +64,6 @@ from cloakwork.mechanisms.attributes.tables import (
     fitted,
 )
 from cloakwork.mechanisms.base import (
-    YIELDS_ON_KNOWN_FLOW,
     MeetsNoGoal,
     Offer,
     PartOfGoal,
@@ -706,15 +705,3 @@ class AttributesRegression(AttributesHistogram):
         "al. 2016, for gradient steps; Desfontaines et al. 2022, for values that are found",
     )
     start: ClassVar[float] = START_SHARE
-
-    def offer_part(
-        self,
-        part: PartOfGoal,
-        facts: Facts,
-        options: Mapping[str, JsonValue],
-    ) -> Offer[AttributesHistogramParams] | Refusal:
-        """The same; tables come first where they are charged less than gradients."""
-        found = super().offer_part(part, facts, options)
-        if part.replaced and isinstance(found, Offer):
-            return replace(found, yields=YIELDS_ON_KNOWN_FLOW)
-        return found

@@ -36,7 +36,6 @@ from cloakwork.kernel import Cases, Descent, Factors, Kernel
 from cloakwork.kernel.gradients import Gradient
 from cloakwork.kernel.kernel import Table
 from cloakwork.mechanisms.base import (
-    YIELDS_ON_KNOWN_FLOW,
     Offer,
     Options,
     PartOfGoal,
@@ -319,9 +318,9 @@ def fitted(
     inputs: Floats,
     mass: Floats | Ints,
     table: Callable[[float], Table] | None = None,
-) -> Floats:
+) -> tuple[Floats, float]:
     """Weights for which noisy ``sums`` of the ``gradient`` speak: float64, shape (inputs,
-    outputs).
+    outputs); and the deviation of the noise on what curves add up to, in all sums together.
 
     ``inputs``: of released cases, shape (groups, inputs), and how many there are of each, ``mass``,
     shape (groups,). They are about as many as, and like, those of the log. What the log's curves
@@ -360,8 +359,9 @@ def fitted(
             expected = (inputs * counted[:, None]).T @ answer.expected
             told += (expected + answer.gradient) / answer.noise**2
         precision = sum(answer.noise**-2 for answer in answers)
-        weights = likelihood.likeliest(told / precision, precision**-0.5, weights)
-    return weights
+        deviation = precision**-0.5
+        weights = likelihood.likeliest(told / precision, deviation, weights)
+    return weights, deviation
 
 
 @frozen
@@ -603,7 +603,7 @@ class GapRegression(BinRegression):
             self.gradient,
             self.inputs(pairs),
             mass,
-        )
+        )[0]
 
 
 def _rows_of_activities(released: Cases) -> Ints:
@@ -717,9 +717,9 @@ class DurationRegression(BinRegression):
         kernel: Kernel,
         released: Floats,
         worth: float = 1.0,
-    ) -> Floats:
-        """The weights, by all ``sums``; ``released``: the inputs of released cases, which are about
-        as many (each ``worth`` so many), and like those of the log.
+    ) -> tuple[Floats, float]:
+        """The weights and their noise (``fitted``), by all ``sums``; ``released``: the inputs of
+        released cases, which are about as many (each ``worth`` so many), and like those of the log.
         """
         inputs, times = np.unique(released, axis=0, return_counts=True)
         mass = np.asarray(times * worth, np.float64)
@@ -752,6 +752,9 @@ SMALL_LOG: Final = 50_000
 
 BINS: Final = 128
 """Of gaps, and of durations."""
+
+DOUBT: Final = 0.3
+"""Deviations of noise, beside which what is far out is believed by half."""
 
 ALIKE: Final = 8
 """Groups of cases of about the same expected duration, in which the longest case by its gaps gets
@@ -794,18 +797,38 @@ class RegressedTimes(ModelledTimes):
         # What gaps add up to in each case, as a bin of durations.
         place = bins.place(np.bincount(case, weights=gaps).astype(np.int64))
 
-        def trained() -> tuple[DurationRegression, Floats]:
+        def trained() -> tuple[DurationRegression, Floats, float]:
             model = DurationRegression.expecting(self.clock, bins, cases, place)
             inputs, sums = model.inputs(cases)[rows], self.regression.durations
-            return model, model.trained(sums, self.kernel, inputs, cases.worth)
+            return model, *model.trained(sums, self.kernel, inputs, cases.worth)
 
-        model, weights = self.once("regression of durations", trained)
+        model, weights, noise = self.once("regression of durations", trained)
         inputs = model.inputs(cases)[rows]
         shape = model.distributions(weights, inputs)
+        shape = with_likely_tails(shape, model.curves, noise / cases.worth)
         totals = durations_by_rank(shape, place, bins, self.draws)
         # Each case is a group of its own: its total was drawn for it.
         each = np.arange(len(rows))
         return np.clip(meet_totals(gaps, pair, case, totals, each, self.draws), 0, self.longest)
+
+
+def with_likely_tails(shape: Floats, curves: Floats, noise: float) -> Floats:
+    """The distributions in ``shape`` (cases, bins), of whose upper halves less is left, the more of
+    them ``noise`` on what ``curves`` add up to may have made.
+
+    Of what n cases have beyond a bin, where noise moves n by s, n^2 / (n^2 + (DOUBT s)^2) is
+    believed, as a Wiener filter does; and beyond the next bin no more.
+    """
+    beyond = np.triu(np.ones((len(curves), len(curves))))
+    # Curves are orthogonal: how much of each makes up the bins from one on.
+    parts = beyond @ curves / np.maximum((curves**2).sum(axis=0), LEAST)
+    deviation = noise / ALL * np.sqrt((parts**2).sum(axis=1))
+    tails = shape @ beyond.T
+    cases = tails.sum(axis=0)
+    believed = cases**2 / (cases**2 + (DOUBT * deviation) ** 2)
+    believed[cases > len(shape) / 2] = 1.0
+    tails *= np.minimum.accumulate(believed)
+    return shares_in_rows(tails - np.hstack([tails[:, 1:], np.zeros((len(tails), 1))]))
 
 
 def durations_by_rank(
@@ -891,15 +914,9 @@ class TimestampRegression(GivesTimes[RegressionParams]):
         facts: Facts,
         options: Options,
     ) -> Offer[RegressionParams] | Refusal:
-        """The times; tables come first where the policy declares a large log, and where gradients
-        are charged more than they.
-        """
+        """The times; tables come first where the policy declares a large log."""
         found = super().offer_part(part, facts, options)
-        if isinstance(found, Refusal):
-            return found
-        if part.replaced:
-            return replace(found, yields=YIELDS_ON_KNOWN_FLOW)
-        if (facts.units_at_most or 0) > SMALL_LOG:
+        if isinstance(found, Offer) and (facts.units_at_most or 0) > SMALL_LOG:
             return replace(found, yields=f"tables err less above {SMALL_LOG:,} cases")
         return found
 
