@@ -101,10 +101,11 @@ def test_events_in_other_years_are_said_in_words(months, is_told):
 
 @pytest.mark.parametrize(("powers", "is_told"), [(0.5, False), (0.9, True)])
 def test_noise_that_drowned_the_waits_is_said_in_words(powers, is_told):
-    """Where single times were moved; ``powers``: of ten, by which waits are off."""
+    """Where single times were moved, or all drawn; ``powers``: of ten, by which waits are off."""
     whole = WholeLogUtility(waiting_times=powers)
-    utility = KEPT.model_copy(update={"whole_log": whole, "times": TimeUtility()})
-    assert ("off by a factor of 7.94" in said(utility)) == is_told
+    for times, helps in ((TimeUtility(), "a smaller shift"), (None, "more cases")):
+        utility = KEPT.model_copy(update={"whole_log": whole, "times": times})
+        assert (f"off by a factor of 7.94; {helps}" in said(utility)) == is_told
 
 
 def test_without_a_report_the_steps_tell():

@@ -265,6 +265,7 @@ def with_answers(request: SuggestionRequest, path: Path) -> SuggestionRequest:
             raise refuse(name, "maps attributes to answers")
     values = {}
     for name, answer in said.get("values", {}).items():
+        values[name] = ""
         if answer != LEAVE_OUT:
             declared = _declaration(answer, name, str(path), path.parent)
             values[name] = ", ".join(f"{key}: {value}" for key, value in declared.items())

@@ -334,7 +334,8 @@ class Suggestion:
     - ``detected``: how the log is read, for ``spec.input``, and what its file leaves open about
       that.
     - ``log``: what was looked at; ``sample``: as of the log.
-    - ``values``: which values attributes can have, as answered: the fields of their rules.
+    - ``values``: which values attributes can have, as answered: the fields of their rules;
+      empty for one that is left out.
     - ``standing``: the budget of the dataset's units, where the ledger holds one.
     - ``instead_of``: the form that was proposed, where another one was taken after reading figures
       of the log. ``confirmed_by``: who says that what was read off the log is publicly known.
@@ -433,7 +434,8 @@ class Suggestion:
         draws = self.goal == "whole-log-dp" or (
             self.goal == "k-anonymity" and self.times == "drawn"
         )
-        return tuple(each for each in self.proposals if draws and each.may_be_released)
+        wanted = (each for each in self.proposals if self.values.get(each.name) != "")
+        return tuple(each for each in wanted if draws and each.may_be_released)
 
     @property
     def persons_of_events(self) -> tuple[str, ...]:
