@@ -44,8 +44,8 @@ OPTIONS: dict[tuple[str, str], dict[str, Any]] = {
     ("variants/ddpm-published", "bpic2013_incidents"): {"epochs": 3, "steps": 20},
     ("variants/travag-published", "bpic2012_a"): {"epochs": 5, "adversarial_epochs": 5},
 }
-"""By method and log, what a mechanism is told beside its defaults. The published forms: what keeps
-a run on two busy cores to some minutes (a denoiser over 846 variants has nine million weights).
+"""By method and log, what a mechanism is told beside its defaults. The published forms: so that a
+run on two busy cores takes a few minutes (a denoiser over 846 variants has nine million weights).
 """
 
 

@@ -111,15 +111,19 @@ def test_a_log_without_times_gets_no_guarantee_about_them():
 
 
 def test_tables_are_asked_for_where_the_release_shows_a_large_log():
-    """How many cases there are is nobody's secret on a k-anonymous flow, and one where they are
-    drawn.
+    """A k-anonymous release shows how many cases there are; one of drawn cases does not. The policy
+    says that this was read off the log.
     """
     cases = 50_001
     table = {"case:concept:name": [f"c{case}" for case in range(cases)], "concept:name": "a"}
     times = pl.repeat(datetime(2024, 1, 1, tzinfo=UTC), cases, eager=True)
     large = EventLog.from_polars(pl.DataFrame(table).with_columns(times.alias(TIMESTAMP)))
     for goal, is_asked in (("k-anonymity", True), ("whole-log-dp", False)):
-        plan = make_plan(parse_policy(policy_text(suggest(large, HEADER, goal=goal))))
+        read = parse_policy(policy_text(suggest(large, HEADER, goal=goal)))
+        suggested = read.metadata.suggested
+        is_said = suggested is not None and "more than 50,000 cases" in str(suggested.read_off)
+        assert is_said == is_asked
+        plan = make_plan(read)
         taken = "histogram" if is_asked else "regression"
         assert f"timestamps/{taken}" in [step.mechanism for step in plan.steps]
 

@@ -395,7 +395,15 @@ class Suggestion:
             found.append("the roles and types of attributes")
         if self.goal == "k-anonymity" and self.times == "noised":
             found.append("how far noise moves a time")
+        if self.is_large:
+            found.append("that it has more than 50,000 cases")
         return tuple(found)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether the log has so many cases that tables err less, and the release shows that."""
+        is_shown = (self.goal, self.times, self.unit) == ("k-anonymity", "drawn", None)
+        return is_shown and self.log is not None and self.log.cases.height > 50_000
 
     @property
     def covered(self) -> tuple[Proposal, ...]:

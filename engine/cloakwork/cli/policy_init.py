@@ -345,7 +345,7 @@ def _forms_table(found: "Suggestion", forms: "Sequence[RehearsedForm]") -> Itera
         )
     if chosen is not None and (chosen.durations or 0) > FEW_LEFT:
         yield f"  The durations of {chosen.name} are hardly kept: more cases, or assume.window"
-        yield "  and longest_gap help; of few cases suggest again with --times none."
+        yield "  and longest_gap help; for few cases suggest again with --times none."
 
 
 def _show_forms(found: "Suggestion", forms: "tuple[RehearsedForm, ...]") -> None:

@@ -150,7 +150,7 @@ def follow_columns(
     columns: Columns = {name: ColumnState(frozenset({name})) for name in everything}
     # The columns of the log that new cases, or new columns, were made of, once they are made.
     source: Columns | None = None
-    # Those of the log as it then stood still, which is what is really measured.
+    # Those before the first step that leaves the source: what a step that enriches measures.
     measured: Columns | None = None
     unproven: dict[int, str] = {}
     for index, step in enumerate(steps):

@@ -256,14 +256,12 @@ def _little(utility: Utility, whole: WholeLogUtility, changed: float | None) -> 
     durations = whole.case_durations
     waits = whole.waiting_times
     if waits is not None and waits > WAITS_OFF:
-        # Times that are drawn have no errors of their own.
-        helps = "more cases, or a larger epsilon, keep"
+        # Errors of single times are there where noise moved each of them.
+        helps = "more cases, a larger epsilon or a smaller k keep"
         if utility.times is not None:
             helps = "a smaller shift, or times drawn anew by differential-privacy, keeps"
-        yield (
-            "warning: the noise is large beside the waits between events: they are off by a factor "
-            f"of {rounded(10**waits)}; {helps} more of them"
-        )
+        off = rounded(10**waits)
+        yield f"warning: waits between events are off by a factor of {off}; {helps} more of them"
     if utility.times is None and durations is not None and durations > FEW_LEFT:
         # Attributes that are drawn share the budget with times.
         draws = whole.attributes_per_activity is not None

@@ -40,7 +40,7 @@ from cloakwork.mechanisms.timestamps.regression import (
     most_frequent_first,
     offered_regression,
     padded,
-    with_likely_tails,
+    with_shrunk_tails,
 )
 from cloakwork.mechanisms.timestamps.tables import offered_params
 from cloakwork.noise import reproducible
@@ -390,15 +390,15 @@ def test_it_learns_what_activities_say(kind):
     assert abs(shape[1].argmax() - long) <= 1
 
 
-def test_less_is_believed_of_a_tail_that_noise_may_have_made():
-    """All of it without noise, and the usual half of a distribution in any."""
+def test_a_tail_that_noise_could_have_made_is_shrunk():
+    """Not without noise; and the bins below the median keep their proportions."""
     bins = 128
     curves = duration_curves(bins)
     shape = shares_in_rows(np.tile(np.exp(-np.arange(bins) / 20), (1000, 1)))
-    far = [with_likely_tails(shape, curves, noise)[:, 64:].sum() for noise in (0.0, 10.0, 100.0)]
+    far = [with_shrunk_tails(shape, curves, noise)[:, 64:].sum() for noise in (0.0, 10.0, 100.0)]
     assert far[0] == pytest.approx(shape[:, 64:].sum())
     assert far[0] > far[1] > far[2] > 0
-    found = with_likely_tails(shape, curves, 10.0)
+    found = with_shrunk_tails(shape, curves, 10.0)
     assert found.sum(axis=1) == pytest.approx(1.0)
     usual = found[:, :10] / shape[:, :10]
     assert usual == pytest.approx(usual[0, 0])

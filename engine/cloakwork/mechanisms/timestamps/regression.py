@@ -754,7 +754,7 @@ BINS: Final = 128
 """Of gaps, and of durations."""
 
 DOUBT: Final = 0.3
-"""Deviations of noise, beside which what is far out is believed by half."""
+"""A tail of so many deviations of its noise is halved."""
 
 ALIKE: Final = 8
 """Groups of cases of about the same expected duration, in which the longest case by its gaps gets
@@ -805,19 +805,21 @@ class RegressedTimes(ModelledTimes):
         model, weights, noise = self.once("regression of durations", trained)
         inputs = model.inputs(cases)[rows]
         shape = model.distributions(weights, inputs)
-        shape = with_likely_tails(shape, model.curves, noise / cases.worth)
+        shape = with_shrunk_tails(shape, model.curves, noise / cases.worth)
         totals = durations_by_rank(shape, place, bins, self.draws)
         # Each case is a group of its own: its total was drawn for it.
         each = np.arange(len(rows))
         return np.clip(meet_totals(gaps, pair, case, totals, each, self.draws), 0, self.longest)
 
 
-def with_likely_tails(shape: Floats, curves: Floats, noise: float) -> Floats:
-    """The distributions in ``shape`` (cases, bins), of whose upper halves less is left, the more of
-    them ``noise`` on what ``curves`` add up to may have made.
+def with_shrunk_tails(shape: Floats, curves: Floats, noise: float) -> Floats:
+    """The distributions in ``shape`` (cases, bins), with less mass in bins far above the median
+    where ``noise`` could have made it. ``noise``: the deviation of what ``curves``, shape (bins,
+    outputs), add up to over all cases (``fitted``).
 
-    Of what n cases have beyond a bin, where noise moves n by s, n^2 / (n^2 + (DOUBT s)^2) is
-    believed, as a Wiener filter does; and beyond the next bin no more.
+    Where n cases lie beyond a bin, and noise moves n by s, n is multiplied by
+    n^2 / (n^2 + (DOUBT s)^2), the gain of a Wiener filter at a tenth of the noise's power, and the
+    next bins by no more than that.
     """
     beyond = np.triu(np.ones((len(curves), len(curves))))
     # Curves are orthogonal: how much of each makes up the bins from one on.
@@ -828,7 +830,7 @@ def with_likely_tails(shape: Floats, curves: Floats, noise: float) -> Floats:
     believed = cases**2 / (cases**2 + (DOUBT * deviation) ** 2)
     believed[cases > len(shape) / 2] = 1.0
     tails *= np.minimum.accumulate(believed)
-    return shares_in_rows(tails - np.hstack([tails[:, 1:], np.zeros((len(tails), 1))]))
+    return shares_in_rows(-np.diff(tails, axis=1, append=0.0))
 
 
 def durations_by_rank(
