@@ -154,6 +154,19 @@ def enriched(mechanism, released):
     return run_step(mechanism, NoParams(), log, reproducible(1), Facts(), released=released)
 
 
+def test_where_a_column_stood_is_forgotten():
+    """In XES that follows from which event is the first to have a value."""
+    values = Numbers(np.array([1.5, 2.5]))
+    columns = []
+    for order in (["cost", "load", "kept"], ["load", "kept", "cost"]):
+        made = log_of_variants([("q", "r")], np.array([1]))
+        made = replace(made, events=made.events.with_columns(pl.lit(1).alias(n) for n in order))
+        columns.append(
+            with_columns(made, Enrichment({"load": values, "cost": values})).events.columns
+        )
+    assert columns[0] == columns[1]
+
+
 def test_columns_are_added_to_the_cases_that_were_made():
     made = log_of_variants([("p",), ("q", "r")], np.array([2, 1]))
     after = enriched(MeanGap(), made)

@@ -16,7 +16,7 @@ from cloakwork.base.arrays import Ints, offsets_of, ranges_of
 from cloakwork.base.facts import RangeType
 from cloakwork.base.frozen import frozen
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
-from cloakwork.base.naming import CASE_PREFIX, TIME_TYPE, TIMESTAMP, nulls
+from cloakwork.base.naming import CASE_PREFIX, TIME_TYPE, TIMESTAMP, nulls, without
 from cloakwork.engines.batched import BatchedLog
 from cloakwork.engines.batches import collected, in_order
 from cloakwork.kernel import Measured, MeasuredBatches, Owners
@@ -230,15 +230,12 @@ _LARGEST: Final = 2**63 - 1
 
 
 def enriched(log: EventLog, found: Enrichment) -> EventLog:
-    """``log`` with the columns of ``found``, which take the place of others of their names.
-
-    Raises ValueError where a column has not one value for each event, or case.
-    """
+    """``log`` with the columns of ``found`` in place of those of their names."""
     for name, values in found.columns.items():
         series = _series(TIMESTAMP if name == TIMESTAMPS else name, values)
-        table = log.table_of(name)
-        if len(series) != table.height:
-            raise ValueError(f"{len(series):,} values of '{name}' for {table.height:,} rows")
+        # Behind all others: in XES its place tells which event was the first with a value.
+        if name != TIMESTAMPS:
+            log = replace(log, events=without(log.events, name), cases=without(log.cases, name))
         log = with_attribute(log, series.name, series)
     return log
 

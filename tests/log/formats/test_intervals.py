@@ -550,3 +550,12 @@ def test_service_times_are_a_measure_of_their_own() -> None:
     assert utility.whole_log is not None
     assert utility.whole_log.service_times == pytest.approx(1.0)
     assert np.isclose(utility.whole_log.case_durations or 0.0, 0.0)
+
+
+@pytest.mark.parametrize("name", ["start_timestamp", "lifecycle:transition"])
+def test_service_times_of_the_source_are_not_read(name: str) -> None:
+    """Whether or not any event has a start: else one case changes what all others say."""
+    table = frame().drop("start_timestamp").with_columns(pl.lit(777).alias("service_time"))
+    log = EventLog.from_polars(table)
+    asked = as_asked(log, ReadRequest(options=InputOptions(starts=name)))
+    assert "service_time" not in asked.events.columns

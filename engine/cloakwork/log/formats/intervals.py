@@ -1,8 +1,8 @@
 """Logs that say when work on an event began: read as one event with a service time, written with
 ``start_timestamp`` again, as pm4py has it.
 
-Between reading and writing there are no starts: how long work took is an attribute of numbers like
-any other, and the start is ``time:timestamp`` less it (decision 15).
+In between there are no starts: how long work took is an attribute of numbers, and the start is
+``time:timestamp`` less it (decision 15).
 """
 
 from dataclasses import replace
@@ -16,6 +16,7 @@ from cloakwork.base.naming import (
     START,
     TIME_TYPE,
     TIMESTAMP,
+    nulls,
     values_of,
     without,
 )
@@ -26,7 +27,7 @@ from cloakwork.log.times import parse_times, within_calendar
 
 _SECOND: Final = 1_000_000  # microseconds
 _MOST: Final = 1 << 40
-"""Seconds, more than the calendar has; so many microseconds are a number of 64 bits."""
+"""Seconds, more than the calendar has; in microseconds, 64 bits."""
 
 
 def as_asked(log: EventLog, request: ReadRequest) -> EventLog:
@@ -36,6 +37,9 @@ def as_asked(log: EventLog, request: ReadRequest) -> EventLog:
     Both as the source spells them: each event's activity follows from that event alone, and is
     missing where it is over the limit of a value. LogError where the spelling is not known.
     """
+    if request.written.starts not in (None, SERVICE_TIME):
+        # Also where no event has a start: one more case changes no other.
+        log = replace(log, events=without(log.events, SERVICE_TIME))
     log = with_service_times(log, request)
     name = request.written.activity_with
     if name is None or not {name, request.activity} <= {*log.events.columns}:
@@ -81,11 +85,10 @@ def with_service_times(log: EventLog, request: ReadRequest) -> EventLog:
         log = log.keep_events(~is_start.to_numpy())
     elif not events["began"].dtype.is_temporal():
         began = parse_times(events["began"].cast(pl.String)).values
-        events = events.with_columns(began.alias("began"))
+        events = events.with_columns(began=began)
     seconds = (pl.col("ended") - pl.col("began").cast(TIME_TYPE)).dt.total_microseconds() // _SECOND
     service = events.select(pl.when(seconds >= 0).then(seconds)).to_series()
-    # The state of other events stays.
-    others = without(log.events, *{SERVICE_TIME, name} - {LIFECYCLE})
+    others = log.events if name == LIFECYCLE else without(log.events, name)
     said = f"when work began was read from '{name}': service_time is the seconds until it ended"
     events = others.with_columns(service.alias(SERVICE_TIME))
     return replace(log, events=events, notes=(*log.notes, said))
@@ -95,21 +98,18 @@ def _paired(events: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
     """The events that are no starts, each completion with when it ``began``; and which events are
     starts: bool.
     """
-    state = pl.col("began").cast(pl.String).str.to_lowercase()
+    state = pl.col("began").cast(pl.String).str.to_lowercase().fill_null("")
     of_one = ("case", "activity")
-    events = events.with_columns(
-        (state == "start").fill_null(False).alias("starts"),
-        (state == "complete").fill_null(False).alias("ends"),
-    )
+    events = events.with_columns(starts=state == "start", ends=state == "complete")
     opened = pl.col("starts").cum_sum().over(of_one)
     closed = pl.col("ends").cum_sum().over(of_one).cast(pl.Int64)
     # A completion that nothing opened takes no start from those that follow.
     unopened = (closed - opened).clip(0).cum_max().over(of_one)
     is_own = pl.col("ends") & (unopened == unopened.shift(1, fill_value=0).over(of_one))
     events = events.with_columns(
-        pl.when("starts").then(opened).when(is_own).then(closed - unopened).alias("place")
+        place=pl.when("starts").then(opened).when(is_own).then(closed - unopened)
     )
-    starts = events.filter("starts").select(*of_one, "place", pl.col("ended").alias("began"))
+    starts = events.filter("starts").select(*of_one, "place", began="ended")
     found = (
         events.filter(~pl.col("starts"))
         .drop("began")
@@ -122,16 +122,14 @@ def with_starts(log: EventLog, options: InputOptions | None) -> EventLog:
     """The log with ``start_timestamp`` in place of numbers called ``service_time``: never behind
     the completion; missing where the number or the time is. As it is where ``options`` name none.
     """
-    columns = log.events.schema
-    if options is None or options.starts is None or TIMESTAMP not in columns:
+    if options is None or options.starts is None or TIMESTAMP not in log.events.columns:
         return log
-    # Where no event says when work began, all starts are missing.
-    none = pl.Series(SERVICE_TIME, [None], pl.Int64).new_from_index(0, log.event_count)
+    none = nulls(log.event_count, pl.Int64())
     numbers = log.events.get_column(SERVICE_TIME, default=none)
     if not numbers.dtype.is_numeric():
         return log
-    seconds = numbers.clip(0, _MOST).floor()
-    spans = (seconds.cast(pl.Int64, strict=False) * _SECOND).cast(pl.Duration("us"))
+    seconds = numbers.clip(0, _MOST).floor().cast(pl.Int64, strict=False)
+    spans = (seconds * _SECOND).cast(pl.Duration("us"))
     starts = within_calendar(log.events[TIMESTAMP].cast(TIME_TYPE) - spans)
-    held = without(log.events, SERVICE_TIME, START).with_columns(starts.alias(START))
-    return replace(log, events=held)
+    held = without(log.events, SERVICE_TIME, START)
+    return replace(log, events=held.with_columns(starts.alias(START)))
