@@ -18,7 +18,7 @@ from cloakwork.base.costs import (
 )
 from cloakwork.errors import PlanUnsound
 from cloakwork.kernel import Books
-from cloakwork.kernel.books import composed, fits, repeated
+from cloakwork.kernel.books import composed, fits, part_moved, repeated
 from kernel.laws import NEVER, LaplaceLaw, cells, delta_between, gaussian_law, truncated_law
 
 LAPLACE = DiscreteLaplace(scale=2.0, sensitivity=3)
@@ -209,3 +209,14 @@ def test_more_gaussian_noise_may_cost_more():
     _, most = delta_between(*both_laws(finer), 2.0)
     least, _ = delta_between(*both_laws(coarser), 2.0)
     assert least > 1.4 * most
+
+
+def test_sums_of_many_keys_use_all_of_their_charge_and_no_less():
+    """Of four keys each moved by the sensitivity: a Gaussian is charged by the norm, else by the
+    sum.
+    """
+    moved = np.full(4, 3.0)
+    for noise in (GAUSSIAN, LAPLACE, TRUNCATED):
+        assert part_moved(Repeated(times=4, event=noise), moved) == pytest.approx(1)
+        assert part_moved(noise, moved[:1]) == pytest.approx(1)
+    assert part_moved(Repeated(times=4, event=GAUSSIAN), 2 * moved) == pytest.approx(2)

@@ -219,6 +219,8 @@ def test_nothing_is_handed_back(ledger):
     assert [record.state for record in ledger.history()] == ["failed", "committed"]
     with pytest.raises(LedgerError, match="already"):
         failed.commit()
+    with pytest.raises(LedgerError, match="already"):
+        failed.fail("a second time")
 
 
 def test_a_reproducible_run_is_refused(ledger):
