@@ -23,7 +23,6 @@ from cloakwork.report.texts import (
     purpose_text,
     threshold_lines,
     unit_text,
-    warning_lines,
 )
 
 if TYPE_CHECKING:
@@ -67,29 +66,24 @@ def public_html(report: PublicReport) -> str:
     )
 
 
-def internal_html(
-    report: InternalReport, others: int | None = None, digests: Mapping[str, str] | None = None
-) -> str:
+def internal_html(report: InternalReport, digests: Mapping[str, str] | None = None) -> str:
     """The internal report as a page; its first line says that it must not be published.
 
-    ``others``: as ``other_unbounded_releases`` counts them. ``digests``: SHA-256 (hex) of the
-    signed files by name, where they are known.
+    ``digests``: SHA-256 (hex) of the signed files by name, where they are known.
     """
     return page(
         "internal.html",
         report=report,
         digests=digests or {},
-        warnings=warning_lines(report.plan, others, which="other"),
         bars=[bar(spent) for spent in report.statement.budget],
         steps=public_steps(report.plan),
         utility=lines(report.utility),
     )
 
 
-def dpia_html(report: InternalReport, others: int | None) -> str:
+def dpia_html(report: InternalReport) -> str:
     """The impact assessment in the structure of Article 35(7) GDPR, as a page of its own."""
-    warnings = warning_lines(report.plan, others, which="other")
-    return page("dpia.html", report=report, warnings=warnings)
+    return page("dpia.html", report=report)
 
 
 def lines(utility: Utility | None) -> tuple[Line, ...]:

@@ -49,6 +49,7 @@ from cloakwork.publishing.statement import (
     published_cost,
 )
 from cloakwork.publishing.verify import Verification, advisories_of_plan, signed_log
+from cloakwork.report.outcome import little_left, useless
 from cloakwork.report.texts import still_possible, warning_lines
 from cloakwork.run.run import Release, tells_measurements
 
@@ -484,7 +485,9 @@ _PLAN: Final = {"type": "object", "title": "Plan", "description": "The plan, as 
 
 
 class InternalReport(Frozen):
-    """Everything known about a release, for those who may see the raw log."""
+    """Everything known about a release, for those who may see the raw log; ``shortcomings``: where
+    little or nothing of the log is left, as ``apply`` says it.
+    """
 
     warning: Literal["INTERNAL: holds figures from the raw log. Never publish."] = INTERNAL_BANNER
     report: Literal["urn:cloakwork:report:v1"] = REPORT_TYPE
@@ -498,6 +501,7 @@ class InternalReport(Frozen):
     stages: dict[str, float]
     notes: tuple[str, ...]
     warnings: tuple[str, ...] = ()
+    shortcomings: tuple[str, ...] = ()
     still_possible: tuple[str, ...] = ()
     utility: Utility | None = None
     unprotected: tuple[UnprotectedGroup, ...] = ()
@@ -559,6 +563,7 @@ def internal_report(
         stages={**internal.stages, "write": writing},
         notes=internal.notes,
         warnings=warning_lines(release.plan, others, which="other"),
+        shortcomings=(*useless(release), *little_left(internal)),
         still_possible=tuple(still_possible(release.plan)),
         utility=Utility.model_validate(dict(internal.utility)) if internal.utility else None,
         unprotected=unprotected_groups(release.plan, statement),

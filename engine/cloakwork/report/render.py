@@ -162,8 +162,8 @@ def _internal_text(
         document = assessment_results(report.statement, report.plan, report.examination, observed)
         return _as_json(document)
     if format_ == "dpia":
-        return markdown_of(dpia_html(report, others))
-    return internal_html(report, others, release.statement.digests())
+        return markdown_of(dpia_html(report))
+    return internal_html(report, release.statement.digests())
 
 
 def _internal_report(
@@ -256,7 +256,7 @@ def internal_files(
     if "json" in formats:
         files["report.json"] = _json(report).encode() + b"\n"
     if "html" in formats:
-        files["report.html"] = internal_html(report, others).encode()
+        files["report.html"] = internal_html(report).encode()
     return files
 
 
