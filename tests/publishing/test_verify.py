@@ -408,7 +408,9 @@ def test_a_plan_of_another_version_says_which_version_to_verify_with(
     monkeypatch.setattr(verifying, "prove", fail)
 
     said = "plan.json: its claims cannot be derived again: claims differ"
-    both = f"made by Cloakwork {engine}, this is {version_of('cloakwork')}: verify with that version"
+    both = (
+        f"made by Cloakwork {engine}, this is {version_of('cloakwork')}: verify with that version"
+    )
     more = f" ({both})" if "." in engine else ""
     assert mismatches(folder) == (said + more,)
 

@@ -15,7 +15,7 @@ from cloakwork.plan.sentences import proof_in_words, treatment_in_words
 from cloakwork.publishing.folder import log_path, names_of_log
 from cloakwork.publishing.statement import PublishedCost, SpentBudget
 from cloakwork.report.drawings import drawn, drawn_flows
-from cloakwork.report.model import InternalReport, PublicReport, public_steps
+from cloakwork.report.model import InternalReport, public_steps
 from cloakwork.report.texts import (
     guarantee_line,
     main_clause,
@@ -57,15 +57,6 @@ class Line:
     says: str
 
 
-def public_html(report: PublicReport) -> str:
-    """The public report as a page."""
-    return page(
-        "public.html",
-        report=report,
-        bars=[bar(spent) for spent in report.statement.budget],
-    )
-
-
 def internal_html(report: InternalReport, digests: Mapping[str, str] | None = None) -> str:
     """The internal report as a page; its first line says that it must not be published.
 
@@ -79,11 +70,6 @@ def internal_html(report: InternalReport, digests: Mapping[str, str] | None = No
         steps=public_steps(report.plan),
         utility=lines(report.utility),
     )
-
-
-def dpia_html(report: InternalReport) -> str:
-    """The impact assessment in the structure of Article 35(7) GDPR, as a page of its own."""
-    return page("dpia.html", report=report)
 
 
 def lines(utility: Utility | None) -> tuple[Line, ...]:
