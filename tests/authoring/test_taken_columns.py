@@ -118,7 +118,7 @@ def test_a_log_in_memory_keeps_how_it_was_read(tmp_path):
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "xlsx"])
 def test_what_times_without_a_zone_mean_is_asked_of_every_table(cloakwork, tmp_path, suffix):
-    """Of CSV alone it was; that few cases keep little of drawn times was said after trials alone."""
+    """Of CSV alone it was; that few cases keep little of drawn times was said after trials."""
     rows = {"case": list(range(40)), "activity": ["a"] * 40, "time": [datetime(2024, 1, 1)] * 40}
     log, table = tmp_path / f"log.{suffix}", pl.DataFrame(rows)
     if suffix == "csv":
