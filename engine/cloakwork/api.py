@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-from cloakwork.authoring.advice import lint_input, lint_log
+from cloakwork.authoring.advice import lint_input, lint_log, missing_starts
 from cloakwork.authoring.registry import (
     details_of,
     notes_on,
@@ -16,7 +16,7 @@ from cloakwork.authoring.registry import (
     required_approval,
 )
 from cloakwork.base.arguments import checked
-from cloakwork.base.errors import CloakworkError, LogError
+from cloakwork.base.errors import CloakworkError, LogError, first_line
 from cloakwork.base.progress import Reporter, heard_by, silent
 from cloakwork.engines.base import Engine
 from cloakwork.engines.memory import in_memory
@@ -31,7 +31,7 @@ from cloakwork.mechanisms.profile import Profile
 from cloakwork.plan.budget import require_profile_params, reservation_request
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan, require_window
-from cloakwork.policy.advice import Advice
+from cloakwork.policy.advice import Advice, named_advice
 from cloakwork.policy.load import digest
 from cloakwork.policy.model import Policy
 from cloakwork.publishing.examine import verify as verify_release
@@ -287,7 +287,8 @@ def preview(
     searches = SearchCache.of_user()
     run = Run(plan=plan, engine=chosen.engine, reporter=reporter, searches=searches)
     if isinstance(chosen.source, EventLog):
-        for note in rows_left_out(chosen.source):
+        said = (*rows_left_out(chosen.source), *missing_starts(plan.policy, chosen.source))
+        for note in said:
             reporter(f"warning: {note}")
     records = run.preview(chosen.source)
     # Whatever was noised may not be looked at before a choice; what is counted may.
@@ -316,10 +317,12 @@ def advice_on_log(
     advice = lint_input(policy, log)
     try:
         found = read_under(policy, log, columns=columns or None, read=read_sample)
-    except LogError:
-        if advice:
-            return advice  # it says which line of the policy to correct
-        raise
+    except LogError as error:
+        if not advice:
+            raise
+        # What is to be corrected first may not be why.
+        unread = Advice(("spec", "input"), f"the log is not read: {first_line(error)}")
+        return (*advice, *named_advice("input-of-log", [unread]))
     return (*advice, *lint_log(policy, found))
 
 

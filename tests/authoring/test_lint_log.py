@@ -8,6 +8,7 @@ from cloakwork.authoring import lint_log, policy_text, suggest
 from cloakwork.authoring.attributes import waits_of
 from cloakwork.authoring.suggestion import PolicyHeader
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, EventLog
+from cloakwork.log.formats import write_log
 from cloakwork.plan.policies import parse_policy
 
 HEADER = PolicyHeader("test", "data", "somebody", "a test")
@@ -133,3 +134,22 @@ def test_a_suggested_policy_fits_its_log():
     """Nothing to advise."""
     policy = parse_policy(policy_text(suggest(rich_log(), HEADER)))
     assert lint_log(policy, rich_log()) == ()
+
+
+def test_a_misspelt_column_is_said_beside_other_advice(cloakwork, tmp_path):
+    """How times are written was said alone, and the column at the next try."""
+    log, policy = tmp_path / "log.csv", tmp_path / "policy.yaml"
+    log.write_text("case,activity,timestamp,begin\n1,a,31.12.2024 10:00,x\n", "utf-8")
+    columns = "{case: case, activity: activity, timestamp: timestamp}"
+    policy.write_text(f"{BEGIN}  input: {{starts: bgin, columns: {columns}}}\n", "utf-8")
+    said = cloakwork("policy", "lint", policy, log).out
+    assert "seems to need '%d.%m.%Y %H:%M'" in said
+    assert "there is no column 'bgin', which spec.input.starts names" in said
+
+
+def test_a_plan_says_which_starts_the_log_lacks(cloakwork, tmp_path):
+    """Of XES, where a name that no event has is no fault; ``lint`` alone said it."""
+    log, policy = tmp_path / "log.xes", tmp_path / "policy.yaml"
+    write_log(rich_log(), log, "xes")
+    policy.write_text(f"{BEGIN}  input: {{starts: bgin}}\n", "utf-8")
+    assert "warning: the log has no starts in 'bgin'" in cloakwork("plan", policy, log).err

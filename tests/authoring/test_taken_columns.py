@@ -1,8 +1,10 @@
 """What a proposal says of the columns that it took, and what its author may say in their place."""
 
 import json
+from datetime import datetime
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from cloakwork.authoring import explore
@@ -11,6 +13,7 @@ from cloakwork.authoring.suggestion import read_unknown, told_by_options
 from cloakwork.errors import LogError
 from cloakwork.log.formats import InputOptions, read_log
 from cloakwork.plan.policies import load_policy
+from log.formats.test_excel import workbook
 
 HEADER = "Fallnummer;Patientenname;Geburtsdatum;Zeitpunkt;{activity};Hauptdiagnose"
 STEPS = ("aufgenommen", "untersucht", "entlassen")
@@ -111,3 +114,20 @@ def test_a_log_in_memory_keeps_how_it_was_read(tmp_path):
     assert found.detected.options == options and 'timestamp: "Zeitpunkt"' in found.text
     read = explore(log, options=InputOptions(time_zone="Europe/Berlin"))
     assert read.suggest().detected.options.time_zone == "Europe/Berlin"
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "xlsx"])
+def test_what_times_without_a_zone_mean_is_asked_of_every_table(cloakwork, tmp_path, suffix):
+    """Of CSV alone it was; that few cases keep little of drawn times was said after trials."""
+    rows = {"case": list(range(40)), "activity": ["a"] * 40, "time": [datetime(2024, 1, 1)] * 40}
+    log, table = tmp_path / f"log.{suffix}", pl.DataFrame(rows)
+    if suffix == "csv":
+        table.write_csv(log)
+    elif suffix == "parquet":
+        table.with_columns(pl.col("time").cast(pl.Datetime("ms"))).write_parquet(log)
+    else:
+        workbook(log, Log=[[*rows], *map(list, table.rows())])
+    said = cloakwork("policy", "suggest", "--quick", log, "--out", tmp_path / "p.yaml")
+    words = " ".join(said.out.split())
+    assert said.code == 0 and words.count("times name no zone") == 1, said.err
+    assert "of fewer than 100 cases drawn times keep little: --times none" in words

@@ -19,7 +19,8 @@ from cloakwork.evaluation.sweeping import MOST_SETTINGS
 from cloakwork.evaluation.utility import Utility
 from cloakwork.log.formats import read_log, write_log
 from cloakwork.report.comparison import MOST_LINES, print_comparison
-from conftest import EXAMPLES, ROOT
+from conftest import EXAMPLES, ROOT, hurried
+from counterexamples.small import small_log
 from evaluation.counterparts import _counterparts, _seeded  # noqa: F401 - fixtures
 
 HOSPITAL = EXAMPLES / "hospital.xes.gz"
@@ -76,7 +77,7 @@ def test_a_log_compared_with_itself_has_lost_nothing(cloakwork, tmp_path):
     assert first == "Raw log: internal, never publish"
     figures = {line[:54].strip(): line[54:].strip() for line in lines}
     assert figures["Relative log similarity"] == "1 (1 is best)"
-    assert figures["Case durations"] == figures["Two attributes together"] == "0 (0 is best)"
+    assert figures["Case durations"] == figures["Two attributes together"] == "0 (share, 0 is best)"
     assert "Next activity, learned from the release" in figures
     document = json.loads(cloakwork(*asked, "--json").out)
     found = Utility.model_validate(document)
@@ -450,3 +451,18 @@ def test_membership_by_the_plan_of_a_policy(cloakwork, small, tmp_path):
     assert "Membership by 10 releases of variants/threshold" in said.out
     assert "attacking membership" in said.err
     assert "Is the case in the log?" in page.read_text("utf-8")
+
+
+def test_another_log_than_the_release_was_made_from_is_named_so(cloakwork, tmp_path, ledger):
+    """It was told to be saved as UTF-8, or compared in silence; figures have their units."""
+    policy = hurried(ROOT / "policies" / "kanon-control-flow.yaml", tmp_path, seconds=0.1)
+    log, out = small_log(tmp_path), tmp_path / "out"
+    assert cloakwork("apply", policy, log, "--out", out, "--ledger", ledger).code == 0
+    log.write_text(log.read_text("utf-8").replace(",a,", ",x,").replace(",b,", ",y,"), "utf-8")
+    said = " ".join(cloakwork("audit", "utility", log, out, "--quiet").out.split())
+    assert "the source has none of the release's activities" in said
+    assert "Cases released 60 (cases)" in said and "Fake variants 1 (variants, 0 is best)" in said
+    log.write_bytes(log.read_text("utf-8").replace(",x,", ",ä,").encode("cp1252"))
+    said = cloakwork("audit", "utility", log, out, "--quiet").err
+    assert f"read as the policy of {out} says; name the log that it was made from" in said
+    assert "save it as" not in said

@@ -202,6 +202,22 @@ def test_an_attribute_that_noise_hides_is_not_said_to_be_missing_from_the_log(
     assert "none of its domain" not in b64decode(json.loads(public)["payload"]).decode()
 
 
+@pytest.mark.parametrize(
+    ("cases", "warned"), [(0, "the release is EMPTY: 0 cases"), (60, "cases were released (100%)")]
+)
+def test_the_report_and_the_assessment_say_what_apply_warns_of(
+    cloakwork, applied, tmp_path, cases, warned, monkeypatch
+):
+    """Of a release that is empty, and of one that keeps little; the two said nothing of it."""
+    monkeypatch.setattr("cloakwork.report.outcome.FEW_LEFT", 1.1)
+    said = applied(small_log(tmp_path, cases=cases))
+    assert warned in " ".join(said.out.split())
+    (out,) = tmp_path.glob("out*")
+    for form in ("json", "html", "dpia"):
+        told = cloakwork("report", out, "--audience", "internal", "--format", form)
+        assert warned in told.out, form
+
+
 @pytest.mark.parametrize("values", [None, 0.7])
 def test_fewer_attributes_are_advised_where_some_are_drawn(values):
     """Without any, the advice cannot be followed."""

@@ -369,6 +369,8 @@ def test_forms_are_tried_beside_each_other(cloakwork, tmp_path):
     assert refused.code == 1
     assert "k-anonymity is not proposed: budget of dataset 'd'" in refused.err
     assert "what would fit is epsilon 1, delta 1e-06" in refused.err
+    # To the end of the command that raises the total, however long the line.
+    assert "cloakwork dataset declare d --amend" in refused.err
 
 
 def test_the_next_command_names_the_columns_too(cloakwork, tmp_path):

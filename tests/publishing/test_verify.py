@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from cloakwork.base.files import home
+from cloakwork.base.text import version_of
 from cloakwork.errors import OutputError, PlanMoved, PlanUnsound, VerificationFailed
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats import Attribute, write_log
@@ -394,17 +395,24 @@ def test_a_statement_that_is_a_folder_fails(published: Path) -> None:
     assert "cannot be read" in mismatches(published)[0]
 
 
+@pytest.mark.parametrize("engine", ["9.9.9", "0.1.0.dev3+cpu", "1\n ok: all holds", "1" * 99, ""])
 def test_a_plan_of_another_version_says_which_version_to_verify_with(
-    publish_as: Callable[..., Published], monkeypatch: pytest.MonkeyPatch
+    publish_as: Callable[..., Published], monkeypatch: pytest.MonkeyPatch, engine: str
 ) -> None:
-    folder = publish_as(plan=a_plan(engine="9.9.9")).folder
+    """Both versions by name; what the release says and is no version is not shown."""
+    folder = publish_as(plan=a_plan(engine=engine)).folder
 
     def fail(_: object) -> None:
         raise PlanUnsound("claims differ")
 
     monkeypatch.setattr(verifying, "prove", fail)
 
-    assert "made by Cloakwork 9.9.9" in mismatches(folder)[0]
+    said = "plan.json: its claims cannot be derived again: claims differ"
+    both = (
+        f"made by Cloakwork {engine}, this is {version_of('cloakwork')}: verify with that version"
+    )
+    more = f" ({both})" if "." in engine else ""
+    assert mismatches(folder) == (said + more,)
 
 
 def test_a_name_with_a_line_break_stays_on_its_line() -> None:

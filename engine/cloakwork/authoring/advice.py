@@ -83,13 +83,18 @@ def _alike(policy: Policy, log: EventLog) -> Iterator[Advice]:
             yield Advice(("spec",), says)
 
 
+def missing_starts(policy: Policy, log: EventLog) -> Iterator[str]:
+    """What to say where the log lacks the starts that ``spec.input`` names."""
+    starts = policy.spec.input and policy.spec.input.starts
+    if starts is not None and SERVICE_TIME not in log.columns:
+        yield f"the log has no starts in '{starts}'{did_you_mean(starts, log.columns)}"
+
+
 def _missing(policy: Policy, log: EventLog) -> Iterator[Advice]:
     """A rule for an attribute that the log lacks does nothing, and its author thinks it does."""
     # Names that the policy does not use: one of them was probably meant.
     free = set(log.columns) - _STANDARD - set(policy.spec.attributes)
-    starts = policy.spec.input and policy.spec.input.starts
-    if starts is not None and SERVICE_TIME not in log.columns:
-        says = f"the log has no starts in '{starts}'{did_you_mean(starts, free)}"
+    for says in missing_starts(policy, log):
         yield Advice(("spec", "input", "starts"), says)
     for name in policy.spec.attributes:
         if is_glob(name) or name in log.columns or name == policy.attribute_with("case-id"):

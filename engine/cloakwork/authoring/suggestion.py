@@ -482,6 +482,9 @@ class Suggestion:
         return policy_text(self)
 
 
+_FEW_CASES: Final = 100
+"""Below so many, noise leaves little of durations and waits."""
+
 _STATES: Final = frozenset({"start", "complete"})
 """What events of an interval log are, by their lifecycle."""
 
@@ -492,6 +495,9 @@ def _notes_on(found: Suggestion) -> Iterator[str]:
     if found.log is not None:
         yield from rows_left_out(found.log)
         yield from (note for note in found.log.notes if note.startswith("events without"))
+        draws = found.has_times and (found.goal, found.times) == ("k-anonymity", "drawn")
+        if draws and found.log.case_count < _FEW_CASES:
+            yield f"of fewer than {_FEW_CASES} cases drawn times keep little: --times none"
         for name in (CASE_ID, *found.persons):
             yield from read_alike(found.log.cases, name)
         if START in found.log.events.columns:

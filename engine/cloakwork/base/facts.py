@@ -134,7 +134,6 @@ CASE: Final = "case"
 OF_EVENTS: Final = "event:"
 """Before the attribute, in the name of a unit that is all events of one value."""
 
-_CASE_ID: Final = "case:concept:name"
 
 RangeType = Literal["number", "integer", "date", "time"]
 """What a declared range is of; in ``Facts.ranges`` dates are days since 1970, and times seconds."""
@@ -198,7 +197,7 @@ def unit_name(unit: Unit) -> str:
     """
     if unit.level == "event":
         return f"{OF_EVENTS}{unit.attribute}"
-    return CASE if unit.attribute in (None, _CASE_ID) else str(unit.attribute)
+    return CASE if unit.attribute in (None, "case:concept:name") else str(unit.attribute)
 
 
 def unit_as_written(value: Any) -> Any:

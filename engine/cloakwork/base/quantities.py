@@ -83,6 +83,10 @@ IF_SAID: Final = Field(exclude_if=lambda value: not value)
 """Left out of what is written where it says nothing: what got the field later keeps its digest."""
 
 
+Figure = float | None
+"""A number that may be missing."""
+
+
 def figure(title: str, description: str) -> Any:
     """A field of a figure that may be missing, with its plain name and one line that explains it:
     what the internal report prints.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from cloakwork.base.errors import CloakworkError
+from cloakwork.base.errors import CloakworkError, LogError
 from cloakwork.base.progress import Reporter, heard_by
 from cloakwork.base.quantities import LEAST_DELTA, LEAST_EPSILON, MOST_EPSILON
 from cloakwork.cli.options import (
@@ -179,7 +179,12 @@ def utility(
         if after.plan is None:
             before = opened_log(source, mapping, read=read_in_batches)
         else:
-            before = opened_under(source, after.plan.policy, mapping, read_in_batches)
+            try:
+                before = opened_under(source, after.plan.policy, mapping, read_in_batches)
+            except LogError as error:
+                said = f"{error.problem.message}, read as the policy of {release} says"
+                hint = "name the log that it was made from; --column goes before its policy"
+                raise LogError(source, said, hint=hint) from error
         reporter("comparing them")
         found = measured(before.log, after.log, seconds=mining_seconds)
     if as_json:

@@ -622,7 +622,7 @@ def rehearsed(
         try:
             found.append(_tried(row, policy, log, ledger, reporter))
         except CloakworkError as error:
-            found.append(row.model_copy(update={"fault": first_line(error)}))
+            found.append(row.model_copy(update={"fault": str(error).partition("\n")[0]}))
     return tuple(found)
 
 
@@ -636,7 +636,7 @@ def release_fault(policy: Policy, log: EventLog | None, ledger: Ledger) -> str |
         if log is not None:
             require_enough_cases(prepared_log(log, plan), plan, MemoryEngine())
     except CloakworkError as error:
-        return first_line(error)
+        return str(error).partition("\n")[0]
     return None
 
 

@@ -21,7 +21,7 @@ import polars as pl
 
 from cloakwork.base.arrays import Bools, Floats, Ints
 from cloakwork.base.errors import MechanismError
-from cloakwork.base.quantities import Frozen, figure
+from cloakwork.base.quantities import Figure, Frozen, figure
 from cloakwork.log.eventlog import TIMESTAMP, EventLog, LogHandle
 from cloakwork.log.variants import EditDistances, encode_sequences, variants_of, with_activity
 
@@ -273,30 +273,30 @@ class PublishedFigures(Frozen):
 
     modified_traces: int | None = figure(
         "Modified traces",
-        "Least number of the source's cases that follow another variant in the release, or none.",
+        "Cases of the source, at least, that follow another variant in the release, or none.",
     )
-    df_representativeness: float | None = figure(
+    df_representativeness: Figure = figure(
         "Representativeness of directly-follows steps (Knols)",
         "Share of the source's steps that the release has about as often as expected. 1 is best.",
     )
-    activity_distance_error: float | None = figure(
+    activity_distance_error: Figure = figure(
         "Distances between activities",
         "By how much the distance of two activities, learned from what stands before and after "
         "them, is off on average. 0 is best.",
     )
-    cycle_time_error: float | None = figure(
+    cycle_time_error: Figure = figure(
         "Error of mean cycle times",
-        "Relative error of the mean time since the event before, at most 1; mean over the "
+        "Share by which the mean time since the event before is off, at most 1; mean over the "
         "activities. 0 is best.",
     )
-    dfg_hours_distance: float | None = figure(
+    dfg_hours_distance: Figure = figure(
         "Directly-follows distance, in hours",
-        "How far the hours that all cases spend on a step are off, on average over all steps. "
+        "Hours by which what all cases spend on a step is off, on average over all steps. "
         "0 is best.",
     )
-    dfg_hours_distance_sorted: float | None = figure(
+    dfg_hours_distance_sorted: Figure = figure(
         "Directly-follows distance, in hours, sorted (Libra's EMD Time)",
-        "The same when only the list of hours matters, as the literature prints it.",
+        "Hours: the same when only their list matters, as the literature prints it.",
     )
 
 

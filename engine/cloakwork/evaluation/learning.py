@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from cloakwork.base.arrays import Bools, Floats, Ints, place_in_run
-from cloakwork.base.quantities import Frozen, figure
+from cloakwork.base.quantities import Figure, Frozen, figure
 from cloakwork.evaluation.distances import joint_codes
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
 from cloakwork.log.variants import with_activity
@@ -34,23 +34,23 @@ class LearnedFrom(Frozen):
     there is nothing to learn from, or to try it on.
     """
 
-    next_activity_released: float | None = figure(
+    next_activity_released: Figure = figure(
         "Next activity, learned from the release",
         "Share of the source's next activities (or ends of cases) that a model of the release "
         "guesses.",
     )
-    next_activity_source: float | None = figure(
+    next_activity_source: Figure = figure(
         "Next activity, learned from the source",
-        "The same by a model of other cases of the source, to compare with.",
+        "Share: the same by a model of other cases of the source, to compare with.",
     )
-    remaining_hours_released: float | None = figure(
+    remaining_hours_released: Figure = figure(
         "Remaining time, learned from the release",
-        "By how many hours a model of the release is off, on average, where it guesses how long "
+        "Hours by which a model of the release is off, on average, where it guesses how long "
         "cases of the source still take.",
     )
-    remaining_hours_source: float | None = figure(
+    remaining_hours_source: Figure = figure(
         "Remaining time, learned from the source",
-        "The same by a model of other cases of the source, to compare with.",
+        "Hours: the same by a model of other cases of the source, to compare with.",
     )
 
 

@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import polars as pl
 
+from cloakwork.accounting.calibrate import least_above
 from cloakwork.base.arrays import Floats
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.facts import Facts, Window
@@ -317,20 +318,8 @@ def least_released(runner: Callable[[EventLog], Callable[[], EventLog]]) -> int 
         released = [_sequences_of(run()).count(RETURNING_SEQUENCE) for _ in range(_TRIALS)]
         return 3 * sum(2 * number >= cases for number in released) >= _TRIALS
 
-    # Doubling finds a number that is enough; halving then finds the least.
-    high = 1
-    while not is_released(high):
-        high *= 2
-        if high > _MOST_TRIED:
-            return None
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        if is_released(middle):
-            high = middle
-        else:
-            low = middle
-    return high
+    least = least_above(0, lambda cases: cases > _MOST_TRIED or is_released(cases))
+    return least if least <= _MOST_TRIED else None
 
 
 def metric_pairs() -> tuple[Pair, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from cloakwork.base.arrays import Floats, Ints, begins_of
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
-from cloakwork.base.quantities import Frozen, figure
+from cloakwork.base.quantities import Figure, Frozen, figure
 from cloakwork.log.eventlog import TIMESTAMP, EventLog, LogHandle, joined_batches
 from cloakwork.plan.model import Step
 
@@ -34,35 +34,35 @@ class TimeUtility(Frozen):
     """
 
     events: int | None = figure("Events compared", "Events that have a time in the source.")
-    error_mean: float | None = figure(
+    error_mean: Figure = figure(
         "Error of a time, mean", "Hours by which a released time is off. 0 is best."
     )
-    error_median: float | None = figure(
-        "Error of a time, median", "Half of the released times are off by less."
+    error_median: Figure = figure(
+        "Error of a time, median", "Hours: half of the released times are off by less."
     )
-    duration_source_mean: float | None = figure(
+    duration_source_mean: Figure = figure(
         "Case duration in the source, mean", "Hours from first to last event."
     )
-    duration_released_mean: float | None = figure(
-        "Case duration released, mean", "The closer to the source the better."
+    duration_released_mean: Figure = figure(
+        "Case duration released, mean", "Hours; the closer to the source the better."
     )
-    duration_source_median: float | None = figure("Case duration in the source, median", "Hours.")
-    duration_released_median: float | None = figure("Case duration released, median", "Hours.")
-    duration_distance: float | None = figure(
+    duration_source_median: Figure = figure("Case duration in the source, median", "Hours.")
+    duration_released_median: Figure = figure("Case duration released, median", "Hours.")
+    duration_distance: Figure = figure(
         "Distance of case durations",
-        "Wasserstein distance of both distributions, in hours. 0 is best.",
+        "Hours between both distributions (Wasserstein distance). 0 is best.",
     )
-    gap_source_median: float | None = figure(
+    gap_source_median: Figure = figure(
         "Time between neighbouring events in the source, median", "Hours."
     )
-    gap_released_median: float | None = figure(
+    gap_released_median: Figure = figure(
         "Time between neighbouring events released, median", "Hours."
     )
-    zeros_source: float | None = figure(
-        "Share of zero gaps in the source", "Neighbouring events at the same time."
+    zeros_source: Figure = figure(
+        "Share of zero gaps in the source", "Share of neighbouring events at the same time."
     )
-    zeros_released: float | None = figure(
-        "Share of zero gaps released", "The closer to the source the better."
+    zeros_released: Figure = figure(
+        "Share of zero gaps released", "Share; the closer to the source the better."
     )
     notes: tuple[str, ...] = ()
 

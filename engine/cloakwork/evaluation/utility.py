@@ -27,7 +27,7 @@ from cloakwork.base.frozen import frozen
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.base.naming import TIME_TYPE, values_of
 from cloakwork.base.progress import Reporter
-from cloakwork.base.quantities import Frozen, figure
+from cloakwork.base.quantities import Figure, Frozen, figure
 from cloakwork.base.text import share_in_words
 from cloakwork.evaluation.control_flow import (
     FlowGraph,
@@ -349,29 +349,33 @@ class Utility(Frozen):
     """
 
     source_cases: int | None = figure("Cases in the source", "Cases with at least one named event.")
-    released_cases: int | None = figure("Cases released", "The closer to the source the better.")
-    source_variants: int | None = figure("Variants in the source", "Distinct activity sequences.")
+    released_cases: int | None = figure(
+        "Cases released", "Cases; the closer to the source the better."
+    )
+    source_variants: int | None = figure(
+        "Variants in the source", "Variants: distinct activity sequences."
+    )
     true_variants: int | None = figure(
-        "True variants", "Released variants that occur in the source."
+        "True variants", "Variants of the release that the source has."
     )
     fake_variants: int | None = figure(
-        "Fake variants", "Released variants that do not occur in the source. 0 is best."
+        "Fake variants", "Variants of the release that the source lacks. 0 is best."
     )
-    variant_precision: float | None = figure(
+    variant_precision: Figure = figure(
         "Variant precision", "Share of the released variants that are true. 1 is best."
     )
-    variant_recall: float | None = figure(
+    variant_recall: Figure = figure(
         "Variant recall", "Share of the source's variants that are released. 1 is best."
     )
-    case_precision: float | None = figure(
+    case_precision: Figure = figure(
         "Variant precision, by cases",
         "Share of the released cases that follow a true variant. 1 is best.",
     )
-    case_recall: float | None = figure(
+    case_recall: Figure = figure(
         "Variant recall, by cases",
         "Share of the source's cases whose variant is released. 1 is best.",
     )
-    relative_log_similarity: float | None = figure(
+    relative_log_similarity: Figure = figure(
         "Relative log similarity",
         "How alike the variants and their shares are; similar variants count in part. 1 is best.",
     )
@@ -379,17 +383,17 @@ class Utility(Frozen):
         "Absolute log difference",
         "Events to insert, remove or rename to turn one log into the other. 0 is best.",
     )
-    dfg_edge_distance: float | None = figure(
+    dfg_edge_distance: Figure = figure(
         "Directly-follows distance",
         "How far the count of a step from one activity to the next is off, "
         "on average over all such steps. 0 is best.",
     )
-    dfg_frequency_distance: float | None = figure(
+    dfg_frequency_distance: Figure = figure(
         "Directly-follows distance, sorted (Libra's EMD Freq)",
         "The same when only the list of counts matters, and not which step has which; "
         "as the literature prints it.",
     )
-    ordinary_cases: float | None = figure(
+    ordinary_cases: Figure = figure(
         "Cases that look ordinary",
         "Share of the released cases that an isolation forest, trained on the source, calls "
         "normal. 1 is best.",
@@ -489,7 +493,13 @@ def measured(
     seconds: float = 0.0,
 ) -> Utility:
     """Every figure of ``release`` against ``source`` that needs no plan; see ``ComparedLogs``."""
-    return compared(ComparedLogs(SeenLog.of(source), SeenLog.of(release), seconds=seconds))
+    logs = ComparedLogs(SeenLog.of(source), SeenLog.of(release), seconds=seconds)
+    found = compared(logs)
+    before, after = ({name for variant in each for name in variant} for each in logs.variants)
+    if before & after or not after:
+        return found
+    said = "the source has none of the release's activities: is it the log that it was made from?"
+    return found.model_copy(update={"notes": (said, *found.notes)})
 
 
 def compared(logs: ComparedLogs) -> Utility:

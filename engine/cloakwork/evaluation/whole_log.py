@@ -16,7 +16,7 @@ from cloakwork.base.arrays import Bools, Floats, Ints, begins_of
 from cloakwork.base.clocks import ahead_of_utc
 from cloakwork.base.frozen import frozen
 from cloakwork.base.naming import SERVICE_TIME, values_of
-from cloakwork.base.quantities import Frozen, figure
+from cloakwork.base.quantities import Figure, Frozen, figure
 from cloakwork.evaluation.distances import (
     MISSING,
     CodedAttribute,
@@ -75,55 +75,55 @@ class WholeLogUtility(Frozen):
     nothing to compare.
     """
 
-    case_durations: float | None = figure(
+    case_durations: Figure = figure(
         "Case durations",
-        "How far they are off (Wasserstein distance), as a share of the source's mean duration. "
+        "Share of the source's mean duration by which they are off (Wasserstein distance). "
         "0 is best.",
     )
-    waiting_times: float | None = figure(
+    waiting_times: Figure = figure(
         "Waiting times per step",
-        "By how many powers of ten the seconds from one activity to the next are off, on average "
+        "Powers of ten by which the seconds from one activity to the next are off, on average "
         "over the steps that both logs have. 0 is best.",
     )
-    service_times: float | None = figure(
+    service_times: Figure = figure(
         "Service times per activity",
-        "By how many powers of ten the seconds from start to completion are off, on average over "
+        "Powers of ten by which the seconds from start to completion are off, on average over "
         "the activities that both logs have. 0 is best.",
     )
-    hours_of_week: float | None = figure(
+    hours_of_week: Figure = figure(
         "Hours of the week",
         "Share of the events that lie in another hour of the week, by the clocks of "
         "assume.time_zone, else UTC. 0 is best.",
     )
-    weekdays: float | None = figure(
+    weekdays: Figure = figure(
         "Weekdays", "Share of the events that lie on another day of the week. 0 is best."
     )
-    months: float | None = figure(
+    months: Figure = figure(
         "Months", "Share of the events that lie in another stretch of 30 days. 0 is best."
     )
-    attributes_per_activity: float | None = figure(
+    attributes_per_activity: Figure = figure(
         "Attributes of events, per activity",
         "Share of the values that differ, missing ones among them, at the activities that have the "
         "attribute; mean over the attributes. 0 is best.",
     )
-    attributes_over_all: float | None = figure(
+    attributes_over_all: Figure = figure(
         "Attributes of events, over all events",
-        "The same over all events, those without the attribute too: what stands where the source "
-        "has nothing counts. 0 is best.",
+        "Share: the same over all events, also those without the attribute: what stands where the "
+        "source has nothing counts. 0 is best.",
     )
-    case_attributes: float | None = figure(
+    case_attributes: Figure = figure(
         "Attributes of cases",
         "Share of the values that differ, missing ones among them; mean over the attributes. "
         "0 is best.",
     )
-    two_way_tables: float | None = figure(
+    two_way_tables: Figure = figure(
         "Two attributes together",
         "Share of the cases that differ in a table of two attributes; mean over all such tables. "
         "0 is best.",
     )
-    numbers: float | None = figure(
+    numbers: Figure = figure(
         "Numbers",
-        "Largest difference between the distribution functions of an attribute of numbers; "
+        "Share: largest difference between the distribution functions of an attribute of numbers; "
         "mean over these attributes. 0 is best.",
     )
     attributes: tuple[AttributeDistance, ...] = ()

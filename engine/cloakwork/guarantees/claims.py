@@ -434,7 +434,7 @@ class Homogeneity(Frozen):
     """Sensitive attributes are released beside k-anonymity alone."""
 
     kind: Literal["homogeneity"] = "homogeneity"
-    attributes: tuple[str, ...]
+    attributes: Names
 
 
 class Intersection(Frozen):
@@ -472,7 +472,7 @@ class MayRevealTimes(Frozen):
     """
 
     kind: Literal["may-tell-times"] = "may-tell-times"
-    columns: tuple[str, ...]
+    columns: Names
 
 
 class SingleTimesOnly(Frozen):
@@ -508,7 +508,7 @@ class SeparateBudgets(Frozen):
     """The policy keeps the ledger's books of these units apart."""
 
     kind: Literal["books-apart"] = "books-apart"
-    kept_apart: tuple[str, ...]
+    kept_apart: Names
 
 
 class HoldsWindow(Frozen):
@@ -556,7 +556,7 @@ class InsertedEventsCopy(Frozen):
     """
 
     kind: Literal["inserted-events-copy"] = "inserted-events-copy"
-    columns: tuple[str, ...]
+    columns: Names
 
 
 class FrequenciesKept(Frozen):
@@ -631,7 +631,7 @@ class FormOfRelease(Frozen):
     """
 
     kind: Literal["form-of-release"] = "form-of-release"
-    changed_by: tuple[str, ...] = ()
+    changed_by: Names = ()
 
 
 ExposureReason = Annotated[

@@ -453,7 +453,6 @@ def unused_values(policy: Policy) -> Iterator[Advice]:
             yield Advice(("spec", "attributes", name), message)
 
 
-_LAID_OUT: Final = "\n\t"
 # Control characters, formatting marks, and separators of lines and paragraphs.
 _INVISIBLE: Final = ("Cc", "Cf", "Zl", "Zp")
 
@@ -466,7 +465,7 @@ def invisible_characters(policy: Policy) -> Iterator[Advice]:
         hidden = dict.fromkeys(
             letter
             for letter in text
-            if unicodedata.category(letter) in _INVISIBLE and letter not in _LAID_OUT
+            if unicodedata.category(letter) in _INVISIBLE and letter not in "\n\t"
         )
         if hidden:
             codes = ", ".join(ascii(letter)[1:-1] for letter in hidden)

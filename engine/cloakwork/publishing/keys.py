@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     )
 
 KEY_VARIABLE: Final = "CLOAKWORK_SIGNING_KEY"
-_PEM_HEADER: Final = "-----BEGIN"
 _SHORTEST_ID: Final = 8
 
 
@@ -103,7 +102,7 @@ def signing_key(path: str | Path | None = None) -> SigningKey:
     new = False
     if not chosen:
         content, new = _own_private_pem()
-    elif _PEM_HEADER in chosen:
+    elif "-----BEGIN" in chosen:
         content = chosen.encode()
         origin = f"${KEY_VARIABLE}"
     else:

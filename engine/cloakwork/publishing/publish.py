@@ -55,8 +55,6 @@ from cloakwork.run.prepare import SourceFigures
 from cloakwork.run.run import Release, recording_failure
 
 DRAFT: Final = ".cloakwork-draft"
-_WRITTEN: Final = ".written"
-"""Where the log's files lie in a draft until all of them are complete."""
 
 UNSEEN: Final = "unseen"
 """In place of a digest: a task of another machine does not see the folder of the release."""
@@ -292,7 +290,7 @@ def write_parts(
     do not see the folder. A file gets its name when it is complete, and what an attempt left behind
     is removed. Raises OutputError.
     """
-    written = folder / _WRITTEN
+    written = folder / ".written"
     written.mkdir()
     write = PartWriter(written, output, annotations, options)
     if isinstance(log, EventLog):

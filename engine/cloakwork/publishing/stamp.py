@@ -56,8 +56,6 @@ _OPERATIONS: Final = {
 adds noise, which counts as *addition* there, and one that does not is a *substitution*. A stamp
 must follow from the plan alone, also where the step's package is not installed.
 """
-_OF_ATTRIBUTES: Final = "attributes/redact"
-"""The step that treats attributes alone, also where it drops all of them."""
 _TREATMENTS: Final = {
     "generalise": "generalization",
     "pseudonymise": "cryptography",
@@ -117,7 +115,7 @@ def _anonymizers(plan: Plan) -> Iterator[tuple[Attribute, ...]]:
         for word, targets in operations.items():
             # A step that rewrites the control flow works on cases, any other on attributes.
             rewrites_cases = bool({CONTROL_FLOW, _ALL} & set(targets))
-            if step.mechanism == _OF_ATTRIBUTES:
+            if step.mechanism == "attributes/redact":
                 rewrites_cases = False
             yield (
                 Attribute("privacy:operation type", word),

@@ -38,6 +38,7 @@ examined: a release is passed on without it.
 """
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -108,6 +109,8 @@ EXPECTABLE: Final = ("policy", "dataset", "release")
 RUN_AS_PLANNED: Final = (
     "that this plan ran on that dataset, with fresh noise, and that its public facts are true"
 )
+
+_VERSION: Final = re.compile("[0-9][0-9a-z.+]{0,39}")
 
 _SHOWS_UNITS: Final = ("keep", "pseudonymise")
 """After these treatments of the unit's attribute a released log shows which cases belong together.
@@ -429,10 +432,10 @@ def _fits_planned(recorded: PrivacyEvent, planned: PrivacyEvent) -> bool:
 
 def check_proof(plan: Plan) -> Check:
     """Whether every claim can be derived from the steps, by this version alone."""
-    # Each version computes its own costs.
+    # Each version computes its own costs. Which one it was is the release's word.
     here = version_of("cloakwork")
     hint = ""
-    if plan.engine != here:
+    if plan.engine != here and _VERSION.fullmatch(plan.engine):
         hint = f" (made by Cloakwork {plan.engine}, this is {here}: verify with that version)"
     try:
         proved = prove(plan)

@@ -3,6 +3,7 @@ bars of privacy against what is left.
 """
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -116,7 +117,8 @@ def _cells(setting: "ComparedSetting") -> str:
         _number(figures.durations),
         _number(figures.attributes),
         ", ".join(map(attack_text, setting.bounds[:1])) or "-",
-        _cost(setting),
+        # A cost says 'epsilon E, delta D', and the column has room for E alone.
+        setting.cost[0].partition("epsilon ")[2].partition(",")[0] if setting.cost else "none",
     ]
     sizes = [size for _, size in _COLUMNS]
     right = "".join(f"{cell:>{size}}" for cell, size in zip(cells, sizes, strict=True))
@@ -130,12 +132,6 @@ def _cells(setting: "ComparedSetting") -> str:
         kept = f"{drawn:<{_BAR}} {middle}"
         kept += f" {low}-{high}" if _is_spread(similarity) else ""
     return f"{kept:<{_FLOW}}{right}"
-
-
-def _cost(setting: "ComparedSetting") -> str:
-    """The largest epsilon that a currency is charged; its name is on the page and in JSON."""
-    # A cost says 'epsilon E, delta D', and the column has room for E alone.
-    return setting.cost[0].partition("epsilon ")[2].partition(",")[0] if setting.cost else "none"
 
 
 def _number(figure: "FigureSpread | None") -> str:
@@ -220,14 +216,19 @@ def _with_spread(figure: FigureSpread | None) -> tuple[str, str]:
     return middle, "" if low == high else f"{low}–{high}"
 
 
+_MARKS: Final = re.compile("^(?:Cases|Events|Variants|Hours|Share|Powers of ten)|[01] is best")
+
+
 def utility_lines(found: "Utility", width: int) -> Iterator[str]:
     """Each figure by its plain name, below what they must not be used for."""
     yield f"{INTERNAL[:1].upper()}{INTERNAL[1:]}"
     figures = [*lines(found)]
     room = max((len(each.name) for each in figures), default=0) + 2
     for each in figures:
-        best = [value for value in "01" if f"{value} is best" in each.says]
-        yield f"{each.name:<{room}}{each.value}{f' ({best[0]} is best)' if best else ''}"
+        # What it says begins with the unit, and ends with which value is best.
+        said = _MARKS.findall(each.says)
+        beside = f" ({', '.join(said).lower()})" if said else ""
+        yield f"{each.name:<{room}}{each.value}{beside}"
     notes = (*found.notes, *(found.whole_log.notes if found.whole_log else ()))
     yield from block("Note", notes, width, indent=6)
 

@@ -15,7 +15,7 @@ from cloakwork.plan.sentences import proof_in_words, treatment_in_words
 from cloakwork.publishing.folder import log_path, names_of_log
 from cloakwork.publishing.statement import PublishedCost, SpentBudget
 from cloakwork.report.drawings import drawn, drawn_flows
-from cloakwork.report.model import InternalReport, PublicReport, public_steps
+from cloakwork.report.model import InternalReport, public_steps
 from cloakwork.report.texts import (
     guarantee_line,
     main_clause,
@@ -23,7 +23,6 @@ from cloakwork.report.texts import (
     purpose_text,
     threshold_lines,
     unit_text,
-    warning_lines,
 )
 
 if TYPE_CHECKING:
@@ -58,38 +57,19 @@ class Line:
     says: str
 
 
-def public_html(report: PublicReport) -> str:
-    """The public report as a page."""
-    return page(
-        "public.html",
-        report=report,
-        bars=[bar(spent) for spent in report.statement.budget],
-    )
-
-
-def internal_html(
-    report: InternalReport, others: int | None = None, digests: Mapping[str, str] | None = None
-) -> str:
+def internal_html(report: InternalReport, digests: Mapping[str, str] | None = None) -> str:
     """The internal report as a page; its first line says that it must not be published.
 
-    ``others``: as ``other_unbounded_releases`` counts them. ``digests``: SHA-256 (hex) of the
-    signed files by name, where they are known.
+    ``digests``: SHA-256 (hex) of the signed files by name, where they are known.
     """
     return page(
         "internal.html",
         report=report,
         digests=digests or {},
-        warnings=warning_lines(report.plan, others, which="other"),
         bars=[bar(spent) for spent in report.statement.budget],
         steps=public_steps(report.plan),
         utility=lines(report.utility),
     )
-
-
-def dpia_html(report: InternalReport, others: int | None) -> str:
-    """The impact assessment in the structure of Article 35(7) GDPR, as a page of its own."""
-    warnings = warning_lines(report.plan, others, which="other")
-    return page("dpia.html", report=report, warnings=warnings)
 
 
 def lines(utility: Utility | None) -> tuple[Line, ...]:

@@ -120,7 +120,6 @@ def _measures(statement: PrivacyStatement) -> Iterator[dict[str, Any]]:
 
 OSCAL_VERSION: Final = "1.1.2"
 _NAMESPACE: Final = uuid5(NAMESPACE_URL, "urn:cloakwork:oscal:v1")
-_PROPERTIES: Final = "urn:cloakwork:oscal"
 
 
 def assessment_results(
@@ -273,7 +272,7 @@ def _outcome(examination: Examination) -> str:
 
 
 def _property(name: str, value: str) -> dict[str, str]:
-    return {"name": name, "ns": _PROPERTIES, "value": _line(value)}
+    return {"name": name, "ns": "urn:cloakwork:oscal", "value": _line(value)}
 
 
 def _line(text: str) -> str:

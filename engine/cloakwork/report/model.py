@@ -49,8 +49,12 @@ from cloakwork.publishing.statement import (
     published_cost,
 )
 from cloakwork.publishing.verify import Verification, advisories_of_plan, signed_log
+from cloakwork.report.outcome import little_left, useless
 from cloakwork.report.texts import still_possible, warning_lines
 from cloakwork.run.run import Release, tells_measurements
+
+Lines = tuple[str, ...]
+"""Sentences or names, one each."""
 
 _STANDARD: Final = frozenset({CASE_ID, ACTIVITY, TIMESTAMP})
 
@@ -71,7 +75,7 @@ class UnprotectedGroup(Frozen):
     kind: GroupKind
     who: str
     says: str
-    columns: tuple[str, ...] = ()
+    columns: Lines = ()
 
 
 def unprotected_groups(plan: Plan, statement: PrivacyStatement) -> tuple[UnprotectedGroup, ...]:
@@ -178,9 +182,9 @@ class Examination(Frozen):
     outcome: Literal["verified", "failed", "not-examined", "when-written"]
     keyid: str | None = None
     trusted: str | None = None
-    checks: tuple[str, ...] = ()
-    failures: tuple[str, ...] = ()
-    left_open: tuple[str, ...] = ()
+    checks: Lines = ()
+    failures: Lines = ()
+    left_open: Lines = ()
 
 
 NOT_EXAMINED: Final = Examination(outcome="not-examined")
@@ -400,7 +404,7 @@ def released_accuracy(folder: Path, statement: Statement, plan: Plan) -> Release
     signed = signed_log(folder, statement)
     if any(each.is_symlink() or not each.is_file() for each in (file, *signed.files)):
         return None
-    variants = Counter[tuple[str, ...]]()
+    variants = Counter[Lines]()
     timeless = TIMESTAMPS not in plan.released
     try:
         first, *others = signed.files
@@ -484,7 +488,9 @@ _PLAN: Final = {"type": "object", "title": "Plan", "description": "The plan, as 
 
 
 class InternalReport(Frozen):
-    """Everything known about a release, for those who may see the raw log."""
+    """Everything known about a release, for those who may see the raw log; ``shortcomings``: where
+    little or nothing of the log is left, as ``apply`` says it.
+    """
 
     warning: Literal["INTERNAL: holds figures from the raw log. Never publish."] = INTERNAL_BANNER
     report: Literal["urn:cloakwork:report:v1"] = REPORT_TYPE
@@ -496,9 +502,10 @@ class InternalReport(Frozen):
     source: dict[str, JsonValue]
     steps: tuple[StepFigures, ...]
     stages: dict[str, float]
-    notes: tuple[str, ...]
-    warnings: tuple[str, ...] = ()
-    still_possible: tuple[str, ...] = ()
+    notes: Lines
+    warnings: Lines = ()
+    shortcomings: Lines = ()
+    still_possible: Lines = ()
     utility: Utility | None = None
     unprotected: tuple[UnprotectedGroup, ...] = ()
     origin: RunOrigin | None = None
@@ -513,7 +520,7 @@ class PublicStep(Frozen):
     """
 
     mechanism: str
-    writes: tuple[str, ...]
+    writes: Lines
     proof: Literal["proved", "kernel", "published"]
     why: str
 
@@ -525,11 +532,11 @@ class PublicReport(Frozen):
     audience: Literal["public"] = "public"
     statement: PrivacyStatement
     files: dict[str, str]
-    keyids: tuple[str, ...]
+    keyids: Lines
     steps: tuple[PublicStep, ...]
-    warnings: tuple[str, ...]
-    still_possible: tuple[str, ...] = ()
-    advisories: tuple[str, ...] = ()
+    warnings: Lines
+    still_possible: Lines = ()
+    advisories: Lines = ()
     unprotected: tuple[UnprotectedGroup, ...] = ()
     examination: Examination = NOT_EXAMINED
     pictures: ReleasedPictures | None = None
@@ -537,13 +544,14 @@ class PublicReport(Frozen):
 
 
 def internal_report(
-    release: Release, statement: PrivacyStatement, writing: float = 0.0, others: int | None = None
+    release: Release, statement: PrivacyStatement, writing: float = 0.0
 ) -> InternalReport:
     """Everything about ``release``; figures from the raw log included. ``writing``: seconds it took
-    to write the log. ``others``: as ``other_unbounded_releases`` counts them.
+    to write the log.
     """
     book = None if release.reservation is None else release.reservation.ledger
     internal = release.internal
+    others = other_unbounded_releases(book, statement)
     return InternalReport(
         statement=statement,
         plan=release.plan,
@@ -559,6 +567,7 @@ def internal_report(
         stages={**internal.stages, "write": writing},
         notes=internal.notes,
         warnings=warning_lines(release.plan, others, which="other"),
+        shortcomings=(*useless(release), *little_left(internal)),
         still_possible=tuple(still_possible(release.plan)),
         utility=Utility.model_validate(dict(internal.utility)) if internal.utility else None,
         unprotected=unprotected_groups(release.plan, statement),
@@ -593,7 +602,7 @@ def other_unbounded_releases(ledger: Ledger | None, statement: PrivacyStatement)
 def public_report(
     statement: Statement,
     plan: Plan,
-    keyids: tuple[str, ...],
+    keyids: Lines,
     others: int | None = None,
     *,
     examination: Examination = NOT_EXAMINED,

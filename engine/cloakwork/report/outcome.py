@@ -174,15 +174,13 @@ def inside_lines(internal: "Internal", threshold: float | None = None) -> Iterat
     ``threshold``: the largest share of cases that may be found.
     """
     utility = Utility.model_validate(dict(internal.utility))
-    whole = utility.whole_log or WholeLogUtility()
-    changed = _changed_events(internal.source, utility)
     lines = [
         *_steps(internal, beside_utility=bool(internal.utility)),
-        *_kept(utility, whole, changed),
-        *_little(utility, whole, changed),
+        *_kept(utility, _changed_events(internal.source, utility)),
+        *(f"warning: {line}" for line in little_left(internal)),
         *findable_lines(utility.findable, threshold),
         # Where the log contradicts what the policy declares.
-        *(f"note: {fact}" for fact in whole.contradicted),
+        *(f"note: {fact}" for fact in _whole(utility).contradicted),
         *(f"warning: {note}" for note in internal.notes if "without a case" in note),
     ]
     if lines:
@@ -198,12 +196,17 @@ def _steps(internal: "Internal", *, beside_utility: bool) -> Iterator[str]:
             yield f"{record.mechanism}: {change_line(record.figures)}"
 
 
-def _kept(utility: Utility, whole: WholeLogUtility, changed: float | None) -> Iterator[str]:
+def _whole(utility: Utility) -> WholeLogUtility:
+    """Figures of times and attributes, as far as there are any."""
+    return utility.whole_log or WholeLogUtility()
+
+
+def _kept(utility: Utility, changed: float | None) -> Iterator[str]:
     """Cases, variants, similarity and times, as far as they were measured.
 
-    ``changed``: the share of the log's events that differ, where it is known; ``whole``: figures of
-    times and attributes, as far as there are any.
+    ``changed``: the share of the log's events that differ, where it is known.
     """
+    whole = _whole(utility)
     if utility.source_cases is not None and utility.source_variants is not None:
         variants = (utility.true_variants or 0) + (utility.fake_variants or 0)
         # A release under noise may hold more than the log, so neither is a part of the other.
@@ -243,16 +246,19 @@ def _kept(utility: Utility, whole: WholeLogUtility, changed: float | None) -> It
         yield f"half of the cases take less than {hours(after)} (in the log: {hours(before)})"
 
 
-def _little(utility: Utility, whole: WholeLogUtility, changed: float | None) -> Iterator[str]:
-    """A warning where little is left, in words; none where nothing is, which is said already."""
+def little_left(internal: "Internal") -> Iterator[str]:
+    """A warning where little is left, in words; none where nothing is (``useless``)."""
+    utility = Utility.model_validate(dict(internal.utility))
+    whole = _whole(utility)
+    changed = _changed_events(internal.source, utility)
     if not utility.source_cases or not utility.released_cases:
         return
     kept = utility.released_cases / utility.source_cases
     if kept < FEW_LEFT:
-        yield f"warning: {utility.released_cases:,} cases were released ({kept:.0%})"
+        yield f"{utility.released_cases:,} cases were released ({kept:.0%})"
     if changed is not None and changed > MANY_CHANGED:
         # There may be more edits than events: all of them is the most that is said.
-        yield f"warning: {min(changed, 1):.0%} of events were changed"
+        yield f"{min(changed, 1):.0%} of events were changed"
     durations = whole.case_durations
     waits = whole.waiting_times
     if waits is not None and waits > WAITS_OFF:
@@ -261,23 +267,23 @@ def _little(utility: Utility, whole: WholeLogUtility, changed: float | None) -> 
         if utility.times is not None:
             helps = "a smaller shift, or times drawn anew by differential-privacy, keeps"
         off = rounded(10**waits)
-        yield f"warning: waits between events are off by a factor of {off}; {helps} more of them"
+        yield f"waits between events are off by a factor of {off}; {helps} more of them"
     if utility.times is None and durations is not None and durations > FEW_LEFT:
         # Attributes that are drawn share the budget with times.
         draws = whole.attributes_per_activity is not None
         fewer = ", more cases, or fewer attributes help" if draws else ", or more cases, help"
         yield (
-            "warning: how long cases take is hardly kept; an assume.longest_gap as short as is "
+            "how long cases take is hardly kept; an assume.longest_gap as short as is "
             f"true{fewer} (docs: differential privacy)"
         )
     if (whole.months or 0) > FEW_LEFT:
         yield (
-            "warning: most events lie in other months than in the log; assume.window says in which "
+            "most events lie in other months than in the log; assume.window says in which "
             "years cases start"
         )
     similarity = utility.relative_log_similarity
     if similarity is not None and similarity < FEW_LEFT:
-        yield f"warning: little is left of the variants: similarity {similarity:.2f}"
+        yield f"little is left of the variants: similarity {similarity:.2f}"
 
 
 def _changed_events(source: "Mapping[str, JsonValue]", utility: Utility) -> float | None:

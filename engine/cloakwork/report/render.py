@@ -26,7 +26,7 @@ from cloakwork.publishing.statement import (
     schema_fault,
 )
 from cloakwork.publishing.verify import check_signature, read_statement
-from cloakwork.report.html import dpia_html, internal_html, page, public_html
+from cloakwork.report.html import bar, internal_html, page
 from cloakwork.report.interchange import assessment_results, dpv_terms
 from cloakwork.report.model import (
     INTERNAL_BANNER,
@@ -142,7 +142,9 @@ def _public_text(release: AuthenticRelease, format_: Format, ledger: Ledger | No
     )
     if format_ == "dp-registry":
         return markdown_of(page("registry.html", report=public))
-    return public_html(public) if format_ == "html" else _json(public)
+    if format_ != "html":
+        return _json(public)
+    return page("public.html", report=public, bars=[*map(bar, said.budget)])
 
 
 def _internal_text(
@@ -153,8 +155,7 @@ def _internal_text(
     # Figures of another release would be read as this one's.
     if risk is not None:
         require_of_release(risk, release.statement.predicate.release)
-    others = other_unbounded_releases(ledger, release.statement.predicate)
-    report = _internal_report(release, ledger, others).model_copy(update={"risk": risk})
+    report = _internal_report(release, ledger).model_copy(update={"risk": risk})
     if format_ == "json":
         return _json(report)
     if format_ == "oscal":
@@ -162,13 +163,11 @@ def _internal_text(
         document = assessment_results(report.statement, report.plan, report.examination, observed)
         return _as_json(document)
     if format_ == "dpia":
-        return markdown_of(dpia_html(report, others))
-    return internal_html(report, others, release.statement.digests())
+        return markdown_of(page("dpia.html", report=report))
+    return internal_html(report, release.statement.digests())
 
 
-def _internal_report(
-    release: AuthenticRelease, ledger: Ledger | None, others: int | None
-) -> InternalReport:
+def _internal_report(release: AuthenticRelease, ledger: Ledger | None) -> InternalReport:
     """The report as it was written, and what this run found beside."""
     path = release.folder / INTERNAL_FOLDER / "report.json"
     if not path.parent.exists():
@@ -183,6 +182,7 @@ def _internal_report(
             [f"{INTERNAL_FOLDER}/report.json: speaks of another statement than the signed one"]
         )
     # A report that was written without a ledger may find it now.
+    others = other_unbounded_releases(ledger, written.statement)
     seen = written.ledger or ledger_view(ledger, written.plan, written.statement.release)
     return written.model_copy(
         update={
@@ -248,15 +248,13 @@ def internal_files(
     formats = release.plan.policy.spec.output.report
     if not formats:
         return {}
-    ledger = None if release.reservation is None else release.reservation.ledger
-    others = other_unbounded_releases(ledger, statement)
-    report = internal_report(release, statement, writing, others)
+    report = internal_report(release, statement, writing)
     banner = f"{INTERNAL_BANNER}\nRemove this folder before the release is passed on.\n"
     files = {"README.txt": banner.encode()}
     if "json" in formats:
         files["report.json"] = _json(report).encode() + b"\n"
     if "html" in formats:
-        files["report.html"] = internal_html(report, others).encode()
+        files["report.html"] = internal_html(report).encode()
     return files
 
 

@@ -43,7 +43,6 @@ _FORMAT: Final = "cloakwork search 1"
 _SECRET_LENGTH: Final = 32
 _SUFFIX: Final = ".search"
 _MAC_LENGTH: Final = 2 * hashlib.sha256().digest_size
-_SEARCHING_CODE: Final = "cloakwork.mechanisms.kanon"
 
 
 @frozen
@@ -172,7 +171,9 @@ def _engine() -> tuple[str, str]:
     code changes and the version does not.
     """
     code = hashlib.sha256()
-    modules = (file for file in files(_SEARCHING_CODE).iterdir() if file.name.endswith(".py"))
+    modules = (
+        file for file in files("cloakwork.mechanisms.kanon").iterdir() if file.name.endswith(".py")
+    )
     for module in sorted(modules, key=lambda file: file.name):
         code.update(hashlib.sha256(module.read_bytes()).digest())
     return version_of("cloakwork"), code.hexdigest()

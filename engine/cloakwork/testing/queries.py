@@ -454,14 +454,8 @@ def _no_vectors_of(
     return bounded(cases, _nothing_of(cases, query, labels), clip, labels)
 
 
-def _no_gradients(
-    descent: Descent,
-    gradient: Gradient,
-    parameters: Floats,
-    cases: Cases,
-    step: int,
-) -> Moves:
-    return DenseMoves(np.zeros_like(_clipped(descent, gradient, parameters, cases, step).rows()))
+def _no_gradients(descent: Descent, *asked: Any) -> Moves:
+    return DenseMoves(np.zeros_like(_clipped(descent, *asked).rows()))
 
 
 def _noise_alone(
@@ -475,10 +469,5 @@ def _noise_alone(
     return found
 
 
-def _everything(
-    kernel: Any,
-    measured: Any,
-    owners: Any,
-    rate: float,
-) -> Ints:
+def _everything(kernel: Any, measured: Any, *asked: Any) -> Ints:
     return np.ones(len(measured.cases), np.int64)

@@ -28,7 +28,6 @@ from cloakwork.log.formats.tables import (
 )
 from cloakwork.log.limits import Limits, refuse_columns
 
-_WRITTEN: Final = "%Y-%m-%dT%H:%M:%S%.6f+00:00"
 _DECIMAL_COMMA: Final = r"^-?(?:0|[1-9][0-9]*|[1-9][0-9]{0,2}(?:\.[0-9]{3})+),[0-9]+$"
 """Thousands in groups or not. ``007,5`` is no number; ``1.234`` may be a code like ``12.5``."""
 
@@ -218,7 +217,7 @@ def _read_table(path: Path, found: Records, separator: str, header: list[str]) -
 def field_texts(values: pl.Series) -> pl.Series:
     """The fields that a column is written as: String."""
     if isinstance(values.dtype, pl.Datetime):
-        return values.dt.strftime(_WRITTEN)
+        return values.dt.strftime("%Y-%m-%dT%H:%M:%S%.6f+00:00")
     return values.cast(pl.String)
 
 

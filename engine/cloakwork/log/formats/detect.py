@@ -171,9 +171,12 @@ def _times(
     if column is None or column not in table.columns:
         return {}, ()
     texts = values_of(table, column)
+    asks_zone = stated.time_zone is None
+    # Times of a workbook, and of Parquet that says no zone.
+    if asks_zone and texts.dtype.is_temporal() and not getattr(texts.dtype, "time_zone", None):
+        questions.append(_NO_ZONE)
     if texts.dtype != pl.String or stated.time_format is not None:
         return {}, ()
-    asks_zone = stated.time_zone is None
     read = parse_times(texts)
     # ISO 8601 reads all of them, so no format is needed.
     if read.values.null_count() == texts.null_count():

@@ -32,7 +32,6 @@ _TRUTHS: Final[dict[Kind, tuple[str, str]]] = {
 }
 _TRUTH: Final = {"true": True, "1": True, "false": False, "0": False}
 _ZONED: Final = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?[+-]\d{2}:\d{2}$"
-_BLANKS: Final = " \t\r\n"
 _PROBED: Final = 32
 
 
@@ -119,7 +118,7 @@ def read_kind(text: pl.Series, kind: Kind) -> tuple[pl.Series, int]:
     typed, zoneless = cast_to_kind(text, kind)
     if typed.null_count() == text.null_count():
         return typed, zoneless
-    typed, more = cast_to_kind(text.str.strip_chars(_BLANKS), kind)
+    typed, more = cast_to_kind(text.str.strip_chars(" \t\r\n"), kind)
     return typed, zoneless + more
 
 

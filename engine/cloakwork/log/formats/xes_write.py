@@ -60,7 +60,6 @@ _STANDARD: Final = (
 )
 _NAME: Final = '\t\t<string key="concept:name" value="UNKNOWN"/>\n'
 _TIME: Final = '\t\t<date key="time:timestamp" value="1970-01-01T00:00:00.000+00:00"/>\n'
-_CLASSIFIER: Final = '\t<classifier name="Activity" keys="concept:name"/>\n'
 FORBIDDEN: Final = "[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]"
 _ESCAPES: Final = {
     "&": "&amp;",
@@ -71,7 +70,6 @@ _ESCAPES: Final = {
     "\n": "&#10;",
     "\r": "&#13;",
 }
-_ISO: Final = "%Y-%m-%dT%H:%M:%S%.6f%:z"
 
 
 def write_xes(
@@ -121,7 +119,11 @@ def _globals_of(log: EventLog) -> str:
         held = "".join(elements.get(each.name, "") for each in table if not each.null_count())
         if held:
             declared += f'\t<global scope="{scope}">\n{held}\t</global>\n'
-    return declared + _CLASSIFIER if _NAME in held else declared
+    return (
+        declared + '\t<classifier name="Activity" keys="concept:name"/>\n'
+        if _NAME in held
+        else declared
+    )
 
 
 def _annotation_text(attribute: Attribute, depth: int) -> str:
@@ -212,7 +214,7 @@ def _column_text(values: pl.Series) -> tuple[str, pl.Expr]:
         return "boolean", column.cast(pl.String)
     if dtype == pl.Date or isinstance(dtype, pl.Datetime):
         # A day counts from midnight, and a time without a zone is taken as UTC.
-        return "date", column.cast(pl.Datetime("us", "UTC")).dt.strftime(_ISO)
+        return "date", column.cast(pl.Datetime("us", "UTC")).dt.strftime("%Y-%m-%dT%H:%M:%S%.6f%:z")
     text = column.cast(pl.String).str.replace_all(FORBIDDEN, "\ufffd")
     return "string", text.str.replace_many(_ESCAPES)
 
