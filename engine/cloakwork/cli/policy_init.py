@@ -336,7 +336,8 @@ def _forms_table(found: "Suggestion", forms: "Sequence[RehearsedForm]") -> Itera
     by = "as it was asked for" if is_asked else "from the answers alone"
     yield f"  *: proposed, {by}. !: above {most:g} %, the threshold;"
     yield f"  ?: below it, but its upper bound (95 %, by at most {ATTACKED} cases) is above."
-    yield "  -: none to measure; if noise left nothing (0.00), declare assume.alphabet."
+    yield "  -: none to measure, or too many variants to compare."
+    yield "  0.00: noise left nothing; declare assume.alphabet."
     chosen = next((each for each in forms if each.name == found.form), None)
     if chosen is not None and any(share.share > found.threshold for share in chosen.found.values()):
         yield (

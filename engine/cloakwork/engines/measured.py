@@ -230,9 +230,13 @@ _LARGEST: Final = 2**63 - 1
 
 
 def enriched(log: EventLog, found: Enrichment) -> EventLog:
-    """``log`` with the columns of ``found`` in place of those of their names."""
+    """``log`` with the columns of ``found`` in place of those of their names; ValueError where one
+    has not a value for each row.
+    """
     for name, values in found.columns.items():
         series = _series(TIMESTAMP if name == TIMESTAMPS else name, values)
+        if len(series) != log.table_of(name).height:
+            raise ValueError(f"{len(series):,} values of '{name}'")
         # Behind all others: in XES its place tells which event was the first with a value.
         if name != TIMESTAMPS:
             log = replace(log, events=without(log.events, name), cases=without(log.cases, name))
