@@ -4,17 +4,20 @@ import json
 import random
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
+from cloakwork.base.facts import Facts, Unit
 from cloakwork.base.files import home
 from cloakwork.base.text import version_of
 from cloakwork.errors import OutputError, PlanMoved, PlanUnsound, VerificationFailed
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats import Attribute, write_log
+from cloakwork.plan.model import TreatedAttribute
 from cloakwork.publishing import verify as verifying
 from cloakwork.publishing.examine import verify
 from cloakwork.publishing.from_plan import (
@@ -350,6 +353,31 @@ def test_units_are_measured_by_cases(
         unchecked.setattr("cloakwork.publishing.publish.verify_written", lambda *_: None)
         folder = publish_as(plan=a_plan(claims=(claim,))).folder
     assert "the smallest group holds 3 released cases" in mismatches(folder)[0]
+
+
+def test_units_that_the_files_show_are_measured_themselves() -> None:
+    """Four cases of one variant are of two patients, and 4 are claimed: patients count, not cases.
+    Where the attribute is not in the files, or is dropped, nobody can count them.
+    """
+    goal = {"kind": "k-anonymity", "k": 4, "over": ["control-flow"], "count": "units"}
+    guarantee = a_policy(guarantees=[goal]).spec.guarantees[0]
+    log = a_log([["a", "b"]] * 4)
+    log = replace(
+        log, cases=log.cases.with_columns(pl.Series("case:patient", ["p", "p", "q", "q"]))
+    )
+    held = {("case", "case:patient"): True}
+    for treatment, shown, counted in (
+        ("pseudonymise", held, False),
+        ("pseudonymise", {}, True),
+        ("drop", held, True),
+    ):
+        patient = TreatedAttribute(
+            attribute="case:patient", column="unit", treatment=treatment, why="covered"
+        )
+        facts = Facts(unit=Unit(attribute="case:patient", max_cases=2))
+        plan = a_plan(facts=facts, attributes=(patient,))
+        (check,) = verifying.check_guarantee(log, guarantee, plan, shown)
+        assert check.holds is counted, check.says
 
 
 @pytest.mark.parametrize("name", ["statement.json", "plan.json", "log.xes"])
