@@ -10,6 +10,7 @@ import pytest
 from cloakwork.accounting.calibrate import (
     gaussian_threshold,
     gaussian_threshold_delta,
+    laplace_scale,
     largest_delta,
     partition_threshold,
     smallest_scale,
@@ -42,6 +43,12 @@ def test_one_laplace_measurement_gets_exactly_its_scale(epsilon, sensitivity):
     )
     assert scale == pytest.approx(sensitivity / epsilon, rel=1e-15)
     assert cost(DiscreteLaplace(scale=scale, sensitivity=sensitivity), 0.0).epsilon <= epsilon
+
+
+@pytest.mark.parametrize("epsilon", [0.017, 0.021])
+def test_noise_costs_no_more_than_the_decimal_that_was_written(epsilon: float) -> None:
+    """Which is less than the binary fraction nearest to it."""
+    assert Fraction(epsilon) > Fraction(f"{epsilon}") >= 7 / Fraction(laplace_scale(epsilon, 7))
 
 
 @pytest.mark.parametrize(
