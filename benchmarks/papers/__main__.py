@@ -94,9 +94,9 @@ def rows_of(table: Table, asked: argparse.Namespace) -> Iterator[dict[str, Any]]
     for name in dict.fromkeys(row.log for row in wanted):
         rows, log = [row for row in wanted if row.log == name], table.logs[name]
         reason = log.get("absent")
-        if reason is None and not asked.stored and found(log["file"]) is None:
+        if reason is None and found(log["file"]) is None:
             reason = f"there is no {log['file']}.xes.gz"
-        if reason is not None:
+        if reason is not None and not any(each["log"] == name for each in stored.values()):
             for row in rows:
                 yield blank(row, f"not measured: {reason}")
         elif asked.stored:
