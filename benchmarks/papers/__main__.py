@@ -27,7 +27,7 @@ from typing import Any
 
 from benchmarks.kanon.cell import found
 from benchmarks.papers.pictures import draw
-from benchmarks.papers.tables import TABLES, Row, Table, read_table
+from benchmarks.papers.tables import TABLES, Row, Table, has_figures, read_table
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = Path(__file__).resolve().parent / "results.json"
@@ -94,9 +94,9 @@ def rows_of(table: Table, asked: argparse.Namespace) -> Iterator[dict[str, Any]]
     for name in dict.fromkeys(row.log for row in wanted):
         rows, log = [row for row in wanted if row.log == name], table.logs[name]
         reason = log.get("absent")
-        if reason is None and not asked.stored and found(log["file"]) is None:
+        if reason is None and found(log["file"]) is None:
             reason = f"there is no {log['file']}.xes.gz"
-        if reason is not None:
+        if reason is not None and not any(each["log"] == name for each in stored.values()):
             for row in rows:
                 yield blank(row, f"not measured: {reason}")
         elif asked.stored:
@@ -178,10 +178,16 @@ def kept(table: str) -> dict[str, Any]:
 
 
 def save(table: str, rows: list[dict[str, Any]]) -> None:
-    """Put measured rows in the place of older ones; what was not measured replaces nothing."""
+    """Put measured rows in the place of older ones; of what was not measured keep why, unless
+    there are figures. A log that is not here leaves nothing.
+    """
     known = json.loads(RESULTS.read_text("utf-8")) if RESULTS.is_file() else {}
     merged = {key(row): row for row in known.get(table, [])}
-    merged |= {key(row): row for row in rows if row["runs"]}
+    here = {name for name, log in read_table(table).logs.items() if found(log.get("file", ""))}
+    for row in rows:
+        old = merged.get(key(row), {})
+        if row["log"] in here and (has_figures(row) or not has_figures(old)):
+            merged[key(row)] = row
     known[table] = [merged[each] for each in sorted(merged)]
     RESULTS.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", "utf-8")
 

@@ -59,6 +59,12 @@ MINING = 300.0
 """Seconds that mining and trying a process model may take."""
 
 MINED = {"F-score": "f_score"} | {name: name for name in ("fitness", "precision", "generalisation")}
+OF_PAIRS = ("relative log similarity", "absolute log difference")
+"""Measures that compare every two variants: none of a release that has too many, or none."""
+
+NOT_MINED = "why no model was mined"
+"""Beside the figures of a run, where mining or trying its model failed or took too long."""
+
 ALGORITHMS = {"PRETSA": "kanon/pretsa", "BF-PRETSA": "kanon/best-first", "PRETSA*": "kanon/a-star"}
 PURE = 1e-6
 """Delta of what the planner takes beside a paper that has none."""
@@ -89,13 +95,16 @@ class Made:
 Make = Callable[[], Made]
 
 
-def figures(made: Made, wanted: list[str]) -> dict[str, float | None]:
+def figures(made: Made, wanted: list[str]) -> dict[str, Any]:
     """The figures that are wanted; None where this release has none."""
     sides = histogram(made.source), histogram(made.release)
-    found: dict[str, float | None] = {"seconds": made.seconds} | made.known
+    found: dict[str, Any] = {"seconds": made.seconds} | made.known
     if {*wanted} & MINED.keys() and sides[1]:
-        mined = evaluate_in_subprocess(*sides, MINING).model_dump()
-        found |= {name: mined[field] for name, field in MINED.items()}
+        try:
+            mined = evaluate_in_subprocess(*sides, MINING).model_dump()
+            found |= {name: mined[field] for name, field in MINED.items()}
+        except CloakworkError as error:
+            found[NOT_MINED] = f"{error}".splitlines()[0]
     if "ordinary cases" in wanted:
         found["ordinary cases"] = ordinary_cases(*sides)
     few = len(sides[0]) * len(sides[1]) <= MOST_PAIRS
@@ -115,7 +124,7 @@ def figures(made: Made, wanted: list[str]) -> dict[str, float | None]:
     if made.times:
         found["EMD Time"] = printed.dfg_hours_distance_sorted
         found["EMD Time, edge by edge"] = printed.dfg_hours_distance
-    return {name: found.get(name) for name in wanted}
+    return {name: found.get(name) for name in [*wanted, NOT_MINED]}
 
 
 def repeated(make: Make, wanted: list[str], runs: int) -> tuple[list[dict[str, Any]], str]:
@@ -369,13 +378,18 @@ def measured(
         sides[side] = found
     for measure in wanted:
         row = {"log": name, "parameters": given, "measure": measure}
+        missing = []
         for side, found in sides.items():
             tail = side.removeprefix("ours")
             row[side], row[f"spread{tail}"] = middle(found, measure)
+            if found and row[side] is None and measure in OF_PAIRS:
+                missing.append(f"{side}: the release has no case, or too many variants to compare")
+            if measure in MINED:
+                missing += sorted({f"{side}: {run[NOT_MINED]}" for run in found if run[NOT_MINED]})
             seconds, _ = middle(found, "seconds of a run")
             row[f"seconds{tail}"] = None if seconds is None else round(seconds, 3)
             row[f"runs{tail}"] = len(found)
-        yield row | {"note": "; ".join(notes)}
+        yield row | {"note": "; ".join([*notes, *missing])}
 
 
 def wanted_of(table: str, rows: list[Row]) -> list[str]:

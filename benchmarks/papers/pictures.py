@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from benchmarks.papers.tables import has_figures
+
 ALONG = {
     "libra-2": "alpha",
     "libra-3": "log",
@@ -34,7 +36,7 @@ def drawn_rows(table: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         row
         for row in rows
         # Libra's second rows repeat the first ones at what their accounting really costs.
-        if row["runs"] and "claimed" not in row["parameters"]
+        if has_figures(row) and "claimed" not in row["parameters"]
         if all(row["parameters"].get(name) == value for name, value in held.items())
     ]
 

@@ -59,6 +59,11 @@ def read_table(name: str, folder: Path = PUBLISHED) -> Table:
     return Table(name, *known, rows, said.get("note", ""))
 
 
+def has_figures(row: dict[str, Any]) -> bool:
+    """Whether anything was measured, of ours or of what is taken by itself."""
+    return bool(row.get("runs") or row.get("runs_by_choice"))
+
+
 def _rows(file: str, said: dict[str, Any], line: dict[str, Any], common: dict[str, Any]) -> Any:
     where = f"{file}: {line.get('log')} {line.get('parameters', '')}"
     if line.get("log") not in said["logs"]:
