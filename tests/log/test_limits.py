@@ -13,7 +13,7 @@ import cloakwork
 from cloakwork.errors import LogError
 from cloakwork.log.formats import read_log
 from cloakwork.log.formats.xes_full import Feeder
-from cloakwork.log.limits import Limits, current_limits, parse_limits
+from cloakwork.log.limits import Limits, current_limits, parse_limits, refuse_unpacked
 
 XES = (
     '<log><trace><string key="concept:name" value="1"/>'
@@ -159,3 +159,9 @@ def test_an_endless_token_is_refused_before_it_is_held() -> None:
         for _ in range(10):
             feeder.feed(b"x" * (1 << 20))
     assert parser.fed <= 3 << 20
+
+
+def test_a_device_without_a_size_is_refused_in_one_line() -> None:
+    """Of /dev/zero no ratio can be told."""
+    with pytest.raises(LogError, match="the limit"):
+        refuse_unpacked(Path("log.csv"), 1 << 40, 0, Limits(unpacked_size=1 << 50), "it unpacks to")

@@ -118,7 +118,7 @@ def refuse_unpacked(
         raise LogError(
             path,
             f"{said} more than {limits.unpack_ratio} times its size, the limit",
-            hint=raising("unpack-ratio", max(1100, unpacked // packed + 1)),
+            hint=raising("unpack-ratio", max(1100, unpacked // max(packed, 1) + 1)),
         )
 
 
