@@ -182,6 +182,15 @@ def test_figures_of_another_release_are_refused(published, changes, words):
     assert "\n" not in str(refused.value)
 
 
+def test_figures_of_another_log_are_told(published):
+    """By how many cases it has: a risk of nothing may be that of a log that was mistaken."""
+    source = json.loads(render(published, "internal", "json"))["source"]["cases"]
+    for cases, told in ((source, False), (source + 1, True)):
+        found = _found(published, cases=cases, targets=1)
+        page = render(published, "internal", "dpia", risk=found)
+        assert ("if it is another log" in page) is told
+
+
 def test_figures_of_the_raw_log_are_for_insiders(published):
     found = _found(published)
     with pytest.raises(OutputError, match="use --risk with --audience internal"):

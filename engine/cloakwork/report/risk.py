@@ -140,7 +140,8 @@ def _remarks(found: RiskReport) -> Iterator[str]:
     targets = "every case" if found.targets == found.cases else f"{found.targets:,} at random"
     yield (
         f"{found.cases:,} cases, {targets} looked for; bounds at 95 % confidence. "
-        "Whose case is whose in a release is estimated; -: no figure (docs: risk)."
+        "That a release is of this log is not checked, whose case is whose estimated; -: no figure "
+        "(docs: risk)."
     )
     inferred = [each for each in found.attacks if each.name.startswith("inference/")]
     beyond = [each for each in inferred if each.after is not None and each.after.low > 0]
