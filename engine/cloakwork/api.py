@@ -287,8 +287,7 @@ def preview(
     searches = SearchCache.of_user()
     run = Run(plan=plan, engine=chosen.engine, reporter=reporter, searches=searches)
     if isinstance(chosen.source, EventLog):
-        said = (*rows_left_out(chosen.source), *missing_starts(plan.policy, chosen.source))
-        for note in said:
+        for note in (*rows_left_out(chosen.source), *missing_starts(plan.policy, chosen.source)):
             reporter(f"warning: {note}")
     records = run.preview(chosen.source)
     # Whatever was noised may not be looked at before a choice; what is counted may.

@@ -464,5 +464,5 @@ def test_another_log_than_the_release_was_made_from_is_named_so(cloakwork, tmp_p
     assert "Cases released 60 (cases)" in said and "Fake variants 1 (variants, 0 is best)" in said
     log.write_bytes(log.read_text("utf-8").replace(",x,", ",ä,").encode("cp1252"))
     said = cloakwork("audit", "utility", log, out, "--quiet").err
-    assert f"read as the policy of {out} says; name the log that it was made from" in said
+    assert f"read as the policy of {out} says); name the log that it was made from" in said
     assert "save it as" not in said

@@ -182,9 +182,11 @@ def utility(
             try:
                 before = opened_under(source, after.plan.policy, mapping, read_in_batches)
             except LogError as error:
-                said = f"{error.problem.message}, read as the policy of {release} says"
-                hint = "name the log that it was made from; --column goes before its policy"
-                raise LogError(source, said, hint=hint) from error
+                raise LogError(
+                    source,
+                    f"{error.problem.message} (read as the policy of {release} says)",
+                    hint="name the log that it was made from; --column goes before its policy",
+                ) from error
         reporter("comparing them")
         found = measured(before.log, after.log, seconds=mining_seconds)
     if as_json:

@@ -140,8 +140,8 @@ def _remarks(found: RiskReport) -> Iterator[str]:
     targets = "every case" if found.targets == found.cases else f"{found.targets:,} at random"
     yield (
         f"{found.cases:,} cases, {targets} looked for; bounds at 95 % confidence. "
-        "That a release is of this log is not checked, whose case is whose estimated; -: no figure "
-        "(docs: risk)."
+        "It is not checked that the release was made from this log. Whose case is whose in it is "
+        "estimated; -: no figure (docs: risk)."
     )
     inferred = [each for each in found.attacks if each.name.startswith("inference/")]
     beyond = [each for each in inferred if each.after is not None and each.after.low > 0]

@@ -559,3 +559,23 @@ def test_service_times_of_the_source_are_not_read(name: str) -> None:
     log = EventLog.from_polars(table)
     asked = as_asked(log, ReadRequest(options=InputOptions(starts=name)))
     assert "service_time" not in asked.events.columns
+
+
+@pytest.mark.parametrize("name", ["start_timestamp", "service_time"])
+def test_how_the_source_spells_service_times_is_forgotten(name: str, tmp_path: Path) -> None:
+    """One value that no number is spelt as keeps the characters of all of them, and what is
+    measured goes by characters: those of the times that were computed.
+    """
+    events = "".join(
+        f"<event><string key='concept:name' value='a'/><int key='service_time' value='{spelt}'/>"
+        "<date key='start_timestamp' value='2024-05-05T00:00:00Z'/>"
+        "<date key='time:timestamp' value='2024-05-05T01:00:00Z'/></event>"
+        for spelt in ("0777", "5")
+    )
+    log = tmp_path / "log.xes"
+    log.write_text(f"<log><trace>{events}</trace></log>", "utf-8")
+    read = read_log(log, options=InputOptions(starts=name))
+    texts = read.text_of("service_time")
+    assert texts is not None and "0777" not in texts.to_list()
+    if name == "start_timestamp":
+        assert texts.to_list() == ["3600", "3600"]

@@ -37,9 +37,11 @@ def as_asked(log: EventLog, request: ReadRequest) -> EventLog:
     Both as the source spells them: each event's activity follows from that event alone, and is
     missing where it is over the limit of a value. LogError where the spelling is not known.
     """
-    if request.written.starts not in (None, SERVICE_TIME):
+    if starts := request.written.starts:
         # Also where no event has a start: one more case changes no other.
-        log = replace(log, events=without(log.events, SERVICE_TIME))
+        log = _respelt(log, SERVICE_TIME)
+        if starts != SERVICE_TIME:
+            log = replace(log, events=without(log.events, SERVICE_TIME))
     log = with_service_times(log, request)
     name = request.written.activity_with
     if name is None or not {name, request.activity} <= {*log.events.columns}:
@@ -54,8 +56,14 @@ def as_asked(log: EventLog, request: ReadRequest) -> EventLog:
     is_large = label.str.len_bytes() > request.bounds.value_size
     label = label.set(is_large.fill_null(value=False), None)
     events = without(log.events, name).with_columns(label.alias(request.activity))
-    others = {each: text for each, text in log.source.texts.items() if each != request.activity}
-    return replace(log, events=events, source=replace(log.source, texts=others))
+    return _respelt(replace(log, events=events), request.activity)
+
+
+def _respelt(log: EventLog, name: str) -> EventLog:
+    """Without the source's spelling of ``name``, which holds other values."""
+    texts = dict(log.source.texts)
+    texts.pop(name, None)
+    return replace(log, source=replace(log.source, texts=texts))
 
 
 def with_service_times(log: EventLog, request: ReadRequest) -> EventLog:

@@ -119,11 +119,7 @@ def _globals_of(log: EventLog) -> str:
         held = "".join(elements.get(each.name, "") for each in table if not each.null_count())
         if held:
             declared += f'\t<global scope="{scope}">\n{held}\t</global>\n'
-    return (
-        declared + '\t<classifier name="Activity" keys="concept:name"/>\n'
-        if _NAME in held
-        else declared
-    )
+    return declared + '\t<classifier name="Activity" keys="concept:name"/>\n' * (_NAME in held)
 
 
 def _annotation_text(attribute: Attribute, depth: int) -> str:
